@@ -9,17 +9,29 @@ from plimsoll_agent.messages.limits import lowest_words
 from plimsoll_agent.qos.lint import LintCode, SpecFault
 from plimsoll_agent.util.text import printable
 
+
+def _by_librbd(facts: Mapping[str, Any]) -> str:
+    without = f", without {' and '.join(facts['without'])}" if facts["without"] else ""
+    return f"Cinder's RBD driver from 1.3.0 on{without}"
+
+
 _SENTENCES: Mapping[LintCode, str | Callable[[Mapping[str, Any]], str]] = {
-    LintCode.BACK_END: (
-        "consumer back-end: Nova does not get it, so QEMU limits nothing; set the consumer to front-end,"
-        " unless librbd shall limit (Cinder's RBD driver from 1.3.0 on)"
+    LintCode.BACK_END: lambda facts: (
+        "consumer back-end: Nova does not get it, so QEMU limits nothing"
+        + (
+            f"; set the consumer to front-end, unless librbd shall limit ({_by_librbd(facts)})"
+            if facts["limits"]
+            else ", nor does librbd: no key is a limit of Cinder's RBD driver; set the consumer to front-end"
+        )
     ),
     LintCode.OTHER_BACK_END: (
         "consumer back-end, with keys of another storage than RBD: QEMU limits nothing; keep it if its volume types"
         " are of such a back end"
     ),
-    LintCode.BOTH: (
-        "consumer both: QEMU limits, and librbd too with Cinder's RBD driver from 1.3.0 on;"
+    LintCode.BOTH: lambda facts: (
+        f"consumer both: QEMU limits, and librbd too with {_by_librbd(facts)}; set the consumer to front-end"
+        if facts["limits"]
+        else "consumer both: QEMU limits, and librbd does not: no key is a limit of Cinder's RBD driver;"
         " set the consumer to front-end"
     ),
     LintCode.UNKNOWN_CONSUMER: (

@@ -29,6 +29,8 @@ _KEYS = {parameter.name: parameter for parameter in PARAMETERS}
 _PER_GB = {f"{base}{ending}": _KEYS[base] for base in BASES for ending in ("_per_gb", "_per_gb_min")}
 PARAMETER_OF: Mapping[str, Parameter] = {**_KEYS, **_PER_GB}
 """Which parameter a key of a spec is a value of."""
+# Cinder's RBD driver (29.0.0), QOS_KEY_MAP: it sets total_iops_sec_max as librbd's burst of bytes.
+_OF_LIBRBD = frozenset(each.name for each in PARAMETERS if each.role in ("base", "max")) - {"total_iops_sec_max"}
 _QMP = {parameter.qmp: parameter.name for parameter in PARAMETERS}
 _NEGATIVE = re.compile(r"\s*-[0-9]+\s*")
 _SECTOR = 512
@@ -115,14 +117,17 @@ _Found = tuple[str | None, LintCode, dict[str, object]]
 def _faults(spec: QosSpec, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
     if spec.consumer == Consumer.BACK_END:
         is_other = bool(spec.keys) and all(map(_is_of_storage, spec.keys))
-        yield None, LintCode.OTHER_BACK_END if is_other else LintCode.BACK_END, {}
+        if is_other:
+            yield None, LintCode.OTHER_BACK_END, {}
+        else:
+            yield None, LintCode.BACK_END, {"limits": _librbd_limits(spec), "without": _without_librbd(spec)}
         return
     if not spec.for_nova:
         yield None, LintCode.UNKNOWN_CONSUMER, {"consumer": spec.consumer}
         return
     of_storage = [key for key in spec.keys if spec.consumer == Consumer.BOTH and _is_of_storage(key)]
     if spec.consumer == Consumer.BOTH and not of_storage:
-        yield None, LintCode.BOTH, {}
+        yield None, LintCode.BOTH, {"limits": _librbd_limits(spec), "without": _without_librbd(spec)}
     if not spec.keys:
         yield None, LintCode.NO_KEYS, {}
     for key in sorted(spec.keys):
@@ -139,6 +144,16 @@ def _faults(spec: QosSpec, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
     yield from _of_directions(spec.keys)
     yield from _of_size(spec.keys)
     yield from _of_credits(spec)
+
+
+def _librbd_limits(spec: QosSpec) -> bool:
+    """Whether Cinder's RBD driver sets a limit of it."""
+    return any(spec.keys.get(base) for base in BASES)
+
+
+def _without_librbd(spec: QosSpec) -> list[str]:
+    """The keys that limit in QEMU, or are meant to, and not in librbd."""
+    return sorted(key for key in spec.keys if key in PARAMETER_OF and key not in _OF_LIBRBD)
 
 
 def _is_of_storage(key: str) -> bool:

@@ -42,6 +42,39 @@ def test_every_fault_is_said_in_one_line_with_its_spec_and_key() -> None:
 
 
 @pytest.mark.parametrize(
+    ("consumer", "keys", "words"),
+    [
+        ("back-end", {"total_iops_sec": "500"}, "unless librbd shall limit (Cinder's RBD driver from 1.3.0 on)"),
+        (
+            "back-end",
+            {"total_iops_sec": "500", "total_iops_sec_max": "900", "size_iops_sec": "4096"},
+            "unless librbd shall limit"
+            " (Cinder's RBD driver from 1.3.0 on, without size_iops_sec and total_iops_sec_max)",
+        ),
+        (
+            "back-end",
+            {"total_iops_sec_per_gb": "30", "total_iops_sec_max": "900"},
+            "so QEMU limits nothing, nor does librbd: no key is a limit of Cinder's RBD driver; set the consumer to"
+            " front-end",
+        ),
+        (
+            "both",
+            {"total_iops_sec": "500", "total_iops_sec_max": "900"},
+            "librbd too with Cinder's RBD driver from 1.3.0 on, without total_iops_sec_max; set",
+        ),
+        (
+            "both",
+            {"total_iops_sec_per_gb": "30"},
+            "and librbd does not: no key is a limit of Cinder's RBD driver; set",
+        ),
+    ],
+)
+def test_of_librbd_is_said_what_cinders_driver_sets_there(consumer: str, keys: dict[str, str], words: str) -> None:
+    fault = lint(QosSpec(id="1", name="gold", consumer=consumer, keys=keys))[0]
+    assert words in fault_words(fault)
+
+
+@pytest.mark.parametrize(
     ("keys", "line"),
     [
         (
