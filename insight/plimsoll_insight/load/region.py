@@ -231,7 +231,9 @@ def _facts(ask: Ask, by: LoadBy, matchers: str, seconds: int) -> dict[Key, dict[
             if by is LoadBy.VOLUME and common == "uuid":
                 of_guest[label(series, "uuid")] = values
             else:
-                by_key[_key(by, series)] = values
+                key = _key(by, series)
+                if any(values.values()) or key not in by_key:  # Nova keeps no name for some guests of a project
+                    by_key[key] = values
     return {key: {**of_guest.get(key[0], {}), **values} for key, values in by_key.items()}
 
 
