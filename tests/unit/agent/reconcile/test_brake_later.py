@@ -11,6 +11,7 @@ import pytest
 
 from plimsoll_agent.model.approvals import digest_of_change
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.reconcile.outcome import Kind, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import StateError
@@ -33,7 +34,7 @@ from tests.unit.agent.reconcile.test_brake import (
     rules,
     stopped,
 )
-from tests.unit.clouds import a_spec, orders_for
+from tests.unit.clouds import a_catalogue, a_spec, orders_for
 from tests.unit.node import Node, a_volume, guest, set_by_hand, uuid_of
 from tests.unit.values import NOON
 
@@ -251,6 +252,47 @@ def test_an_approval_counts_for_a_guest_that_comes_back_later(
     assert stopped(node.run()) is None
     back()
     assert stopped(node.run()) == (None if approved else (1, 20))
+
+
+def judged(node: Node) -> str | None:
+    memory = node.state.load_memory()
+    return None if memory is None else memory.brake.judged
+
+
+@pytest.mark.parametrize(
+    ("unknown", "hidden", "of", "enough"), [(3, 3, 20, False), (2, 3, 20, True), (0, 6, 40, True)]
+)
+def test_a_revision_is_judged_by_a_pass_that_saw_all_but_a_few_disks(
+    tmp_path: Path, unknown: int, hidden: int, of: int, enough: bool
+) -> None:
+    """Disks that are met later are new to it: no edit is weighed for them."""
+    gold = Rule(name="gold", match=Match(pool=("gold",)), limits=GOLD, override=True)
+    node = a_fresh_node(tmp_path, unknown, of, start=Rules(rules=(gold,), revision=AAA))
+    node.catalogue = a_catalogue(issued=node.now)
+    for number in range(unknown, unknown + hidden):
+        node.hypervisor.by_uuid[uuid_of(number)].xml = "<domain>"
+    report = node.run()
+    assert (report.count(Kind.UNKNOWN), len(report.unreachable)) == (unknown, hidden)
+    assert (judged(node) is not None) is enough
+
+
+def test_a_pass_over_one_guest_judges_no_revision(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 5, 20)
+    before = judged(node)
+    node.rules = rules(FIFTH, of=BBB)
+    assert stopped(node.run(scope=Scope(frozenset({uuid_of(9)})))) is None
+    assert judged(node) == before is not None
+
+
+def test_an_approval_of_a_revision_counts_for_no_later_one(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 6, 20)
+    for revision, limits in ((BBB, FIFTH), (CCC, SLIP)):
+        node.rules = rules(limits, of=revision)
+        node.approve(revision)
+        assert stopped(node.run()) is None
+    memory = node.state.load_memory()
+    assert memory is not None
+    assert [each.digest for each in memory.brake.let_through] == [CCC]
 
 
 # --- an edit that is stopped stays stopped

@@ -493,11 +493,12 @@ def test_without_a_record_limits_are_lowered_and_nothing_is_raised(node: Node) -
     assert node.hypervisor.by_uuid[UUIDS[1]].disks["vda"].actual == TIGHTER
 
 
-def test_a_memory_that_cannot_be_written_is_noted(node: Node) -> None:
-    class NoMemory(NodeStore):
-        def remember(self, memory: object, now: object) -> None:
-            raise StateError("memory.json: cannot be written: Read-only file system")
+class NoMemory(NodeStore):
+    def remember(self, memory: object, now: object) -> None:
+        raise StateError("memory.json: cannot be written: Read-only file system")
 
+
+def test_a_memory_that_cannot_be_written_is_noted(node: Node) -> None:
     report = node.run(node_store=NoMemory(node.state, "tests"))
     assert kinds(report) == ["changed"] * 4
     assert notes(report) == [Code.NOT_REMEMBERED]
@@ -507,6 +508,33 @@ def test_a_memory_that_cannot_be_written_is_noted(node: Node) -> None:
     assert [row[0] for row in node.recorded("result")] == ["took"] * 4
     node.rules = Rules(default=TIGHTER)
     assert kinds(node.run()) == ["changed"] * 4, "no limit of ours is taken for another's"
+
+
+def test_without_a_memory_only_guests_that_were_changed_get_a_mark(node: Node) -> None:
+    """A hold whose end could not be remembered would be brought back by its mark."""
+    node.run()
+    node.hold(2, "vda", DEFAULT)
+    set_by_hand(node.disk(1), THEIRS)
+    marks = {uuid: each.marks for uuid, each in node.hypervisor.by_uuid.items()}
+    node.run(node_store=NoMemory(node.state, "tests"))
+    assert {uuid for uuid, each in node.hypervisor.by_uuid.items() if each.marks != marks[uuid]} <= {UUIDS[1]}
+
+
+def test_where_guests_cannot_be_locked_they_keep_their_marks_and_the_log_says_why(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    class NoLocks(NodeStore):
+        def lock(self, uuids: object, patience: float = 0) -> dict[str, Code]:
+            raise StateError("guests.lock: cannot be written: Read-only file system")
+
+    node.run()
+    node.hold(2, "vda", DEFAULT)
+    marks = {uuid: each.marks for uuid, each in node.hypervisor.by_uuid.items()}
+    with caplog.at_level("INFO"):
+        node.run(node_store=NoLocks(node.state, "tests"))
+    assert {uuid: each.marks for uuid, each in node.hypervisor.by_uuid.items()} == marks
+    words = "guests.lock: cannot be written: Read-only file system; guests keep their old marks"
+    assert words in caplog.messages
 
 
 def test_a_pass_killed_between_memory_and_record_is_settled_and_counts_once(node: Node) -> None:

@@ -80,7 +80,14 @@ class Person:
         caution = node.caution(node_store)
         return run_undo(
             Wish(since, frozenset(guests), agreed),
-            Situation(now=node.now, rules=node.rules, memory=memory.disks, holds=memory.holds, brake=memory.brake),
+            Situation(
+                now=node.now,
+                rules=node.rules,
+                memory=memory.disks,
+                holds=memory.holds,
+                brake=memory.brake,
+                acknowledged=memory.acknowledged,
+            ),
             hypervisor=node.hypervisor,
             sources=SOURCES,
             record=Record(node.state.record),
@@ -573,6 +580,14 @@ def test_one_that_could_not_be_remembered_is_not_all_well(scene: Scene, monkeypa
     assert limits_of(scene.node) == [OLD, OLD]
     assert [note.code for note in report.notes] == [Code.NOT_REMEMBERED]
     assert report.exit_status == 3
+
+
+def test_an_undo_ends_no_acknowledgement(scene: Scene) -> None:
+    """It knows what it puts back, not what is desired."""
+    scene.node.acknowledge(1, "vda")
+    before = scene.node.acknowledged
+    assert scene.person.undo(scene.moment).exit_status == 0
+    assert scene.node.acknowledged == before
 
 
 def test_a_disk_that_had_a_limit_of_its_own_leaves_the_group_that_it_was_put_in(tmp_path: Path) -> None:
