@@ -288,11 +288,12 @@ def test_an_approval_of_a_revision_counts_for_no_later_one(tmp_path: Path) -> No
     node = a_node(tmp_path, 6, 20)
     for revision, limits in ((BBB, FIFTH), (CCC, SLIP)):
         node.rules = rules(limits, of=revision)
+        assert stopped(node.run()) == (6, 20)
         node.approve(revision)
         assert stopped(node.run()) is None
     memory = node.state.load_memory()
     assert memory is not None
-    assert [each.digest for each in memory.brake.let_through] == [CCC]
+    assert ([each.digest for each in memory.brake.let_through], memory.brake.stopped) == ([CCC], None)
 
 
 # --- an edit that is stopped stays stopped
