@@ -52,10 +52,17 @@ def shown(values: dict[str, str]) -> str:
     return json.dumps([{"name": name, "value": value, "source": "file"} for name, value in values.items()])
 
 
-def live(plimsoll: Callable[..., Ran], path: Path, *words: str, settings: bool = False, queue: str = "wpq") -> Ran:
+def live(
+    plimsoll: Callable[..., Ran],
+    path: Path,
+    *words: str,
+    settings: bool = False,
+    queue: str = "wpq",
+    change: tuple[str, str] = ("", ""),
+) -> Ran:
     told = {"osd": shown(OSD | {"osd_op_queue": queue}), "manager": shown(MANAGER), "counters": json.dumps(COUNTERS)}
     more = SETTINGS.format(**told) if settings else ""
-    (path / "ceph").write_text(CEPH.format(tree=TREE, more=more.strip()))
+    (path / "ceph").write_text(CEPH.format(tree=TREE, more=more.strip()).replace(*change))
     (path / "ceph").chmod(0o755)
     name_cluster(path)
     return plimsoll("forecast", "--live", *words, PATH=f"{path}:{os.environ['PATH']}")
@@ -162,3 +169,35 @@ def test_what_the_cluster_has_not_is_named(plimsoll: Callable[..., Ran], tmp_pat
     assert (ran.status, ran.err.strip()) == (64, "--lose: the CRUSH map has no ods.1; did you mean osd.1?")
     ran = plimsoll("forecast", "--live", "--each", "host", "--ceph-conf", str(tmp_path / "none"))
     assert (ran.status, ran.err) == (64, f"--ceph-conf: {tmp_path}/none: no such file\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        (
+            ('{"pgid": "1.1", "acting": [1, 2]}', '{"pgid": "1.1", "state": "unknown", "acting": []}'),
+            0,
+            "1 placement group unknown to the manager: figures go up to",
+        ),
+        (
+            ('"acting": [0, 1]}, {"pgid": "1.1", "acting": [1, 2]}', '"state": "unknown", "acting": []}'),
+            1,
+            "the manager has no report of any placement group of volumes: ask again when",
+        ),
+    ],
+)
+def test_what_the_manager_does_not_know_is_no_all_clear(
+    plimsoll: Callable[..., Ran], tmp_path: Path, change: tuple[str, str], status: int, words: str
+) -> None:
+    ran = live(plimsoll, tmp_path, "--lose", "osd.2", *LATENCIES, change=change)
+    assert ran.status == status
+    assert words in " ".join((ran.out + ran.err).split())
+    assert status or "0–50 %" in ran.out
+
+
+def test_too_few_domains_for_all_copies_are_told(plimsoll: Callable[..., Ran]) -> None:
+    words = ("--domains", "3,4", "--copies", "3", "--objects", "9M", "--network", "10Gbit/s")
+    ran = plimsoll("forecast", *words, *LATENCIES)
+    assert "Not made again elsewhere: copies of 1 of 3 domains, as too few" in " ".join(ran.out.split())
+    rows = json.loads(plimsoll("forecast", *words, *LATENCIES, "-f", "json").out)
+    assert [row["rebuild"] is None for row in rows] == [True, False]

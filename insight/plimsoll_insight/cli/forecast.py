@@ -37,6 +37,7 @@ _BIT_UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _OBJECT_SIZE, _WRITE_SIZE = 4 << 20, 4 << 10
 _TIMES = (("s", 1, 120.0), ("min", 60, 7200.0), ("h", 3600, 172_800.0), ("d", 86_400, math.inf))
 _MOST_ROWS = 1000
+_NAMED = 3
 _DEADLINE = 30.0
 
 COLUMNS = (
@@ -147,7 +148,13 @@ class ForecastList(LocalCommand, Listing):
         unknown = list(_unknown(each))
         if not any(_figures(one) for one in each) and not parsed_args.live:
             raise UsageError(unknown[0] if unknown else "nothing to forecast")
-        self.closing = (*unknown, *_default_words(parsed_args, inputs), *notes, *_assumptions(inputs, each))
+        self.closing = (
+            *unknown,
+            *_not_rebuilt(each),
+            *_default_words(parsed_args, inputs),
+            *notes,
+            *_assumptions(inputs, each),
+        )
         if parsed_args.formatter != "table":
             self.app.stderr.writelines(f"{line}\n" for line in unknown)
         return COLUMNS, [_cells(one) for one in each]
@@ -157,6 +164,11 @@ class ForecastList(LocalCommand, Listing):
             raise UsageError("--live needs --each TYPE or --lose NAME, and not both")
         cluster = cluster_of(parsed_args, lambda: self.settings(parsed_args).ceph, _DEADLINE)
         osd_map, placement = cluster.map(), cluster.placement()
+        if no_report := [pool.name for pool in placement.pools.values() if pool.is_unknown]:
+            raise PlimsollError(
+                f"the manager has no report of any placement group of {printable(', '.join(no_report[:_NAMED]))}"
+                f"{' and others' if len(no_report) > _NAMED else ''}: ask again when ceph status has none unknown"
+            )
         cases = _on_the_tree(parsed_args, osd_map.tree, placement)
         sample = _some(osd_map.up)
         read, more = self._read_settings(cluster, sample, over_all([failure.groups for failure in cases]))
@@ -168,6 +180,12 @@ class ForecastList(LocalCommand, Listing):
         notes = (*_source_words(inputs, read, [f"osd.{osd}" for osd in sample]), *more)
         if osd_map.down:
             notes = (*notes, f"{plural(len(osd_map.down), 'OSD')} down already: what was on them is in no figure.")
+        if placement.unknown:
+            notes = (
+                *notes,
+                f"{plural(placement.unknown, 'placement group')} unknown to the manager: figures go up to what would"
+                " be if all those without OSDs were hit.",
+            )
         return cases, _fill(complete, settings.usual()), notes
 
     def _read_settings(
@@ -415,6 +433,15 @@ def _default_words(parsed_args: argparse.Namespace, inputs: Inputs) -> Iterator[
         parts.append("osd_max_backfills 1")
     if parts:
         yield f"Assumed: {', '.join(parts)}."
+
+
+def _not_rebuilt(each: Sequence[Forecast]) -> Iterator[str]:
+    if names := [printable(one.failure.name) for one in each if not one.failure.is_rebuilt]:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield (
+            f"Not made again elsewhere: copies of {'; '.join(names[:_NAMED])}{more}, as too few failure domains stay"
+            " for all copies. Objects stay degraded until it returns or is replaced."
+        )
 
 
 def _assumptions(inputs: Inputs, each: Sequence[Forecast]) -> Iterator[str]:

@@ -218,6 +218,11 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
     except PlimsollError as error:
         sizes = {}
         command.warn_of(f"The logs of placement groups may be full: {error}")
+    if placement.unknown:
+        command.warn_of(
+            f"The manager has no report of {plural(placement.unknown, 'placement group')}: their logs are taken as"
+            " full, their objects as many as of others of the pool; memory may be more"
+        )
     each = returning(away, osds, inputs, osd_hosts.conditions(osds), log_means(osds, whole, sizes))
     order = plan(
         each,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util import ceph_json
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.ranges import Range, exactly
 from plimsoll_insight.forecast.recovery import PlacementGroup, evenly
@@ -17,6 +17,8 @@ from plimsoll_insight.slow.tree import NO_OSD, Tree
 USUAL_GROUPS = 100
 """Placement groups of an OSD: what Ceph aims at (mon_target_pg_per_osd)."""
 _MOST_SPREAD = 5000
+_LEAST_GROUPS = 16
+"""Placement groups of a pool of which none has two OSDs in one bucket by chance."""
 
 
 class UnreadablePlacement(PlimsollError):
@@ -47,6 +49,8 @@ class Failure:
     left: int | None = None
     """OSDs that stay."""
     hosts_left: int | None = None
+    is_rebuilt: bool = True
+    """False where too few failure domains stay: then copies are made again only on what returns."""
     groups: Range | None = None
     """Placement groups of each OSD that fails."""
     recovering: tuple[PlacementGroup, ...] = ()
@@ -76,6 +80,7 @@ def by_counts(
         hosts=losses * hosts,
         hosts_left=(domains - losses) * hosts,
         left=None if per_domain is None else (domains - losses) * per_domain,
+        is_rebuilt=domains - losses >= copies,
         recovering=()
         if per_domain is None
         else spread(losses * per_domain, (domains - losses) * per_domain, copies, groups),
@@ -88,11 +93,17 @@ def spread(losses: int, stay: int | None, copies: int, groups: float) -> tuple[P
 
 @frozen(kw_only=True)
 class Pool:
+    name: str = ""
     size: int
     least: int
     """``min_size``."""
     objects: int
     stored: int
+    unknown: int = 0
+    """Placement groups of which the manager has no report: it counts no object of theirs. ``objects`` and ``stored``
+    are those of all, as if these had as many as the others."""
+    is_unknown: bool = False
+    """It has no report of any."""
 
 
 @frozen
@@ -100,8 +111,12 @@ class Placement:
     """Which OSDs each placement group is on, and what its pool has."""
 
     groups: Sequence[tuple[int, tuple[int, ...]]]
-    """The number of its pool, and its OSDs."""
+    """The number of its pool, and its OSDs; without any where it is unknown."""
     pools: Mapping[int, Pool]
+
+    @property
+    def unknown(self) -> int:
+        return sum(pool.unknown for pool in self.pools.values())
 
     @property
     def object_bytes(self) -> float | None:
@@ -120,39 +135,73 @@ class Placement:
         numbers = Counter(osd for _, on in self.groups for osd in on).values()
         return Range(min(numbers), max(numbers)) if numbers else None
 
-    def failure(self, name: str, osds: Collection[int], tree: Tree) -> Failure:
-        """What these OSDs have. Objects are spread evenly over the placement groups of their pool."""
-        hosts = _hosts(tree, osds)
-        number: dict[int, int] = {}
-        for pool, _ in self.groups:
-            number[pool] = number.get(pool, 0) + 1
-        all_objects = degraded_objects = stopped_objects = 0.0
-        copies = hit = 0
+    def apart(self, tree: Tree) -> dict[int, frozenset[str]]:
+        """By pool the types of buckets in which each of its placement groups has one OSD at most, as its CRUSH rule
+        asks for.
+        """
+        numbers = Counter(pool for pool, on in self.groups if on)
+        types = {pool: set(tree.types()) for pool, number in numbers.items() if number >= _LEAST_GROUPS}
+        names = {osd: dict(bucket.path) for osd, bucket in tree.bucket_of.items()}
+        for pool, on in self.groups:
+            for type in tuple(types.get(pool, ())):
+                buckets = {names.get(osd, {}).get(type) for osd in on}
+                if len(buckets) < len(on) or None in buckets:
+                    types[pool].discard(type)
+        return {pool: frozenset(each) for pool, each in types.items()}
+
+    def failure(
+        self, name: str, osds: Collection[int], tree: Tree, apart: Mapping[int, Collection[str]] | None = None
+    ) -> Failure:
+        """What these OSDs have. Objects are spread evenly over the placement groups of their pool. ``apart``: as this
+        has it, where it is to be told whether copies are made again.
+        """
+        number = Counter(pool for pool, _ in self.groups)
+        all_objects = degraded_objects = stopped_objects = anywhere_objects = 0.0
+        copies = hit = anywhere = most_copies = 0
+        hit_pools: set[int] = set()
         recovering: list[tuple[tuple[int, ...], float, bool]] = []
         for pool, on in self.groups:
             of = self.pools.get(pool)
             if of is None:
                 raise UnreadablePlacement(f"pool {pool} has placement groups and is not in ceph df")
             each = of.objects / number[pool]
-            missing = sum(osd in osds for osd in on)
             all_objects += each
+            if not on:
+                anywhere_objects += each
+                anywhere += 1
+                most_copies += min(of.size, len(osds))
+                continue
+            missing = sum(osd in osds for osd in on)
             copies += missing
             hit += missing > 0
             degraded_objects += each if missing else 0.0
             stopped_objects += each if missing and len(on) - missing < of.least else 0.0
+            if missing:
+                hit_pools.add(pool)
             if missing and each:
                 recovering.append((on, each, len(on) - missing >= of.least))
-        share = degraded_objects / all_objects if all_objects else hit / max(len(self.groups), 1)
+        all_groups = max(len(self.groups), 1)
+        # Copies are made again where the pools are that lost some: not on other device classes, or on OSDs that are
+        # down or out.
+        stay = {osd for pool, on in self.groups if pool in hit_pools for osd in on}.difference(osds)
+        elsewhere = {osd for _, on in self.groups for osd in on}.difference(osds) if apart else set()
         return Failure(
             name=name,
-            share=exactly(share),
-            stopped=exactly(stopped_objects / all_objects) if all_objects else None,
-            objects=exactly(degraded_objects),
+            share=_part(degraded_objects, anywhere_objects, all_objects)
+            if all_objects
+            else _part(hit, anywhere, all_groups),
+            stopped=_part(stopped_objects, anywhere_objects, all_objects) if all_objects else None,
+            objects=Range(degraded_objects, degraded_objects + anywhere_objects),
             osds=len(osds),
-            hosts=hosts,
-            left=len(tree.osds) - len(osds),
-            hosts_left=_hosts(tree, tree.osds) - hosts,
-            groups=exactly(copies / len(osds)),
+            hosts=_hosts(tree, osds),
+            left=len(stay),
+            is_rebuilt=all(
+                _number_of(type, elsewhere, tree) >= self.pools[pool].size
+                for pool in hit_pools
+                for type in (apart or {}).get(pool, ())
+            ),
+            hosts_left=_hosts(tree, stay.intersection(tree.bucket_of)),
+            groups=Range(copies / len(osds), (copies + most_copies) / len(osds)),
             recovering=tuple(
                 PlacementGroup(
                     osds=on, lost=frozenset(osds).intersection(on), part=each / degraded_objects, can_wait=can_wait
@@ -162,17 +211,29 @@ class Placement:
         )
 
 
+def _number_of(type: str, osds: Collection[int], tree: Tree) -> int:
+    """Of buckets of this type that have one of these OSDs."""
+    paths = (tree.bucket_of[osd].path for osd in osds if osd in tree.bucket_of)
+    return len({name for path in paths for kind, name in path if kind == type})
+
+
+def _part(some: float, more: float, all: float) -> Range:
+    """From some of all to some and more."""
+    return Range(some / all, min((some + more) / all, 1.0))
+
+
 def each_of(type: str, tree: Tree, placement: Placement) -> Iterator[Failure]:
     """If each bucket of this type failed, or each ``osd``. Raises ``UnknownBucket``."""
     types = [*tree.types(), "osd"]
     if type not in types:
         raise UnknownBucket(type, types)
+    apart = placement.apart(tree)
     for bucket, osds in tree.buckets().items():
         if bucket.type == type:
-            yield placement.failure(bucket.name, set(osds), tree)
+            yield placement.failure(bucket.name, set(osds), tree, apart)
     if type == "osd":
         for osd in sorted(tree.osds):
-            yield placement.failure(f"osd.{osd}", {osd}, tree)
+            yield placement.failure(f"osd.{osd}", {osd}, tree, apart)
 
 
 def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
@@ -184,7 +245,7 @@ def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
         if name not in by_name:
             raise UnknownBucket(name, by_name)
     union = set().union(*(by_name[name] for name in names))
-    return placement.failure(", ".join(names), union, tree)
+    return placement.failure(", ".join(names), union, tree, placement.apart(tree))
 
 
 def _hosts(tree: Tree, osds: Collection[int]) -> int:
@@ -196,14 +257,21 @@ def placement(groups: str, details: str, usage: str) -> Placement:
     ``UnreadablePlacement``.
     """
     try:
-        document = json.loads(groups)
+        document = ceph_json.parse(groups)
         rows = document["pg_stats"] if isinstance(document, dict) else document
+        pool_of = [int(row["pgid"].partition(".")[0]) for row in rows]
         on = [
-            (int(row["pgid"].partition(".")[0]), tuple(osd for osd in map(int, row["acting"]) if osd != NO_OSD))
-            for row in rows
+            (pool, tuple(osd for osd in map(int, row["acting"]) if osd != NO_OSD))
+            for pool, row in zip(pool_of, rows, strict=True)
         ]
-        stats = {int(pool["id"]): pool["stats"] for pool in json.loads(usage)["pools"]}
-        pools = {number: pool for each in json.loads(details) for number, pool in _pool(each, stats)}
+        # A manager that has just taken over has them until OSDs report, and longer of OSDs that are down.
+        unknown = Counter(pool for pool, row in zip(pool_of, rows, strict=True) if row.get("state") == "unknown")
+        of_pools = Counter(pool_of)
+        stats = {int(pool["id"]): pool["stats"] for pool in ceph_json.parse(usage)["pools"]}
+        pools = {
+            number: _with_unknown(pool, unknown[number], of_pools[number])
+            for each in ceph_json.parse(details) for number, pool in _pool(each, stats)
+        }  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnreadablePlacement(
             "ceph pg dump pgs_brief, osd pool ls detail, df: not the JSON that they print with -f json"
@@ -219,5 +287,24 @@ def _pool(entry: Mapping[str, Any], stats: Mapping[int, Mapping[str, Any]]) -> I
     size = of["stored"] if "stored" in of else of["bytes_used"]  # before Nautilus that was without copies
     yield (
         number,
-        Pool(size=int(entry["size"]), least=int(entry["min_size"]), objects=int(of["objects"]), stored=int(size)),
+        Pool(
+            name=str(entry.get("pool_name", number)),
+            size=int(entry["size"]),
+            least=int(entry["min_size"]),
+            objects=int(of["objects"]),
+            stored=int(size),
+        ),
+    )
+
+
+def _with_unknown(pool: Pool, unknown: int, groups: int) -> Pool:
+    known = groups - unknown
+    if not unknown:
+        return pool
+    return replace(
+        pool,
+        objects=pool.objects * groups // known if known else pool.objects,
+        stored=pool.stored * groups // known if known else pool.stored,
+        unknown=unknown,
+        is_unknown=not known,
     )

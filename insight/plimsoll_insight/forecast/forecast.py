@@ -60,7 +60,8 @@ class Forecast:
     clean: Range | None
     """From the return until all copies are in sync, peering included."""
     rebuild: Range | None
-    """The time to make all lost copies again elsewhere, if what failed does not return."""
+    """The time to make all lost copies again elsewhere, if what failed does not return; None also where that is not
+    possible."""
     memory: Range | None
     """Peak of the OSDs of one host that return at once."""
     beyond_log: float | None = None
@@ -87,7 +88,7 @@ def _all(**inputs: Range | None) -> list[Range]:
 def forecast(failure: Failure, inputs: Inputs) -> Forecast:
     unknown: dict[str, tuple[str, ...]] = {}
 
-    def of(name: str, figure: Callable[[], Range]) -> Range | None:
+    def of(name: str, figure: Callable[[], Range | None]) -> Range | None:
         try:
             return figure()
         except _Lacking as lacking:
@@ -106,7 +107,7 @@ def forecast(failure: Failure, inputs: Inputs) -> Forecast:
         objects_sec=of("objects_sec", lambda: _slowest(failure, inputs, bounds)),
         bound=min(bounds, key=lambda name: (bounds[name].high, bounds[name].low), default=None),
         clean=of("clean", lambda: _clean(failure, inputs, bounds)),
-        rebuild=of("rebuild", lambda: ratio(_all(objects=failure.objects)[0], _slowest(failure, inputs, elsewhere))),
+        rebuild=of("rebuild", lambda: _rebuild(failure, inputs, elsewhere)),
         memory=of("memory", lambda: _memory(failure, inputs)),
         beyond_log=_beyond_log(failure, inputs),
         unknown=unknown,
@@ -233,6 +234,11 @@ def _clean(failure: Failure, inputs: Inputs, bounds: Mapping[str, Range]) -> Ran
     for more in (inputs.peering, inputs.status_delay):
         took = add(took, more or exactly(0.0))
     return took
+
+
+def _rebuild(failure: Failure, inputs: Inputs, bounds: Mapping[str, Range]) -> Range | None:
+    took = ratio(_all(objects=failure.objects)[0], _slowest(failure, inputs, bounds))
+    return took if failure.is_rebuilt else None
 
 
 def _slowest(failure: Failure, inputs: Inputs, bounds: Mapping[str, Range]) -> Range:

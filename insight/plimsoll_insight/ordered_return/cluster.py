@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from plimsoll_agent.errors import Rejected
+from plimsoll_agent.util import ceph_json
 from plimsoll_agent.util.decoding import UNREADABLE, complaint, several
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
@@ -155,7 +156,7 @@ class OsdMap:
 def osd_map(text: str) -> OsdMap:
     """Of ``ceph osd dump`` as JSON. Raises ``Rejected``."""
     try:
-        document = json.loads(text)
+        document = ceph_json.parse(text)
         more = {int(each["osd"]): each for each in document["osd_xinfo"]}
         osds = {int(each["osd"]): _osd(each, more.get(int(each["osd"]))) for each in document["osds"]}
         groups = {**document.get("crush_node_flags", {}), **document.get("device_class_flags", {})}
@@ -208,7 +209,8 @@ def log_sizes(text: str) -> dict[str, int]:
     try:
         document = json.loads(text)
         rows = document["pg_stats"] if isinstance(document, dict) else document
-        return {str(row["pgid"]): int(row["log_size"]) for row in rows}
+        # Of an unknown one the manager has no report, and 0.
+        return {str(row["pgid"]): int(row["log_size"]) for row in rows if row.get("state") != "unknown"}
     except UNREADABLE as error:
         raise Rejected(f"ceph pg dump pgs cannot be read: {complaint(error)}") from error
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.util import ceph_json
 from plimsoll_agent.util.text import printable
 
 PoolKey = tuple[str, str]
@@ -47,7 +47,7 @@ def classes_of(texts: Iterable[tuple[str, bytes]]) -> dict[PoolKey, str]:
 
 def _read(name: str, text: bytes) -> Mapping[str, Any]:
     try:
-        content = json.loads(text)
+        content = ceph_json.parse(text)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):

@@ -11,11 +11,12 @@ from plimsoll_insight.forecast.failures import (
     Pool,
     UnknownBucket,
     UnreadablePlacement,
+    by_counts,
     each_of,
     placement,
     together,
 )
-from plimsoll_insight.forecast.ranges import exactly
+from plimsoll_insight.forecast.ranges import Range, exactly
 from plimsoll_insight.slow.tree import CrushBucket, Tree
 
 ROOT, A, B = ("root", "default"), ("host", "a"), ("host", "b")
@@ -60,13 +61,14 @@ def test_what_the_map_has_not_is_named() -> None:
 
 GROUPS = {"pg_ready": True, "pg_stats": [{"pgid": "1.0", "acting": [0, 2]}, {"pgid": "1.a", "acting": [1, 3]}]}
 DETAILS = [{"pool_id": 1, "pool_name": "volumes", "size": 2, "min_size": 1}]
+VOLUMES = Pool(name="volumes", size=2, least=1, objects=90, stored=900)
 USAGE = {"pools": [{"name": "volumes", "id": 1, "stats": {"objects": 90, "stored": 900}}]}
 
 
 @pytest.mark.parametrize("groups", [GROUPS, GROUPS["pg_stats"]])
 def test_answers_of_ceph_are_read_with_and_without_the_frame_of_nautilus(groups: object) -> None:
     found = placement(json.dumps(groups), json.dumps(DETAILS), json.dumps(USAGE))
-    assert found == Placement([(1, (0, 2)), (1, (1, 3))], {1: Pool(size=2, least=1, objects=90, stored=900)})
+    assert found == Placement([(1, (0, 2)), (1, (1, 3))], {1: VOLUMES})
     assert (found.object_bytes, found.copies) == (10, exactly(2))
 
 
@@ -90,3 +92,51 @@ def test_an_empty_cluster_has_no_size_of_objects() -> None:
     empty = Placement([(1, (0, 2))], {1: Pool(size=2, least=1, objects=0, stored=0)})
     assert (empty.object_bytes, empty.copies) == (None, None)
     assert next(each_of("osd", TREE, empty)).share == exactly(1)
+
+
+def test_groups_without_a_report_may_be_anywhere_and_have_as_many_objects_as_others() -> None:
+    """After a manager has taken over, and before OSDs report: else a failure would seem to cost nothing."""
+    rows = [
+        {"pgid": "1.0", "state": "active+clean", "acting": [0, 2]},
+        {"pgid": "1.1", "state": "active+clean", "acting": [1, 3]},
+        {"pgid": "1.2", "state": "unknown", "acting": []},
+    ]
+    one = placement(json.dumps(rows), json.dumps(DETAILS), json.dumps(USAGE))
+    assert (one.unknown, one.pools[1].objects, one.pools[1].is_unknown) == (1, 135, False)
+    lost = together(["osd.0"], TREE, one)
+    assert (lost.share, lost.objects, lost.groups) == (Range(1 / 3, 2 / 3), Range(45, 90), Range(1, 2))
+    assert lost.stopped == Range(0, 1 / 3)
+    empty = placement(
+        json.dumps(rows), json.dumps(DETAILS), json.dumps(USAGE).replace('"objects": 90', '"objects": 0')
+    )
+    assert together(["osd.0"], TREE, empty).share == Range(1 / 3, 2 / 3)
+    rows = [{"pgid": "1.0", "state": "unknown", "acting": []}]
+    assert placement(json.dumps(rows), json.dumps(DETAILS), json.dumps(USAGE)).pools[1].is_unknown
+
+
+def test_copies_are_made_again_on_the_osds_of_their_pools_alone() -> None:
+    """Not on those of another device class, that are out, or down."""
+    tree = Tree({osd: CrushBucket((ROOT, ("host", f"h{osd}"))) for osd in range(9)})
+    pools = {id: Pool(size=2, least=1, objects=10, stored=10) for id in (1, 2)}
+    placed = Placement([(1, (0, 1)), (1, (1, 2)), (2, (3, 4)), (2, (5, 6))], pools)
+    lost = together(["osd.0"], tree, placed)
+    assert (lost.left, lost.hosts_left) == (2, 2)
+
+
+def test_copies_are_not_made_again_where_too_few_failure_domains_stay() -> None:
+    three = Tree({osd: CrushBucket((ROOT, ("host", f"h{osd % 3}"))) for osd in range(6)})
+    on_hosts = [(1, (pg % 6, (pg + 1) % 6, (pg + 2) % 6)) for pg in range(16)]
+    pools = {1: Pool(size=3, least=2, objects=10, stored=10)}
+    assert [one.is_rebuilt for one in each_of("host", three, Placement(on_hosts, pools))] == [False] * 3
+    assert all(one.is_rebuilt for one in each_of("osd", three, Placement(on_hosts, pools)))
+    # A rule of OSDs, of which two copies may be on one host.
+    on_osds = [*on_hosts, (1, (0, 3, 1))]
+    assert all(one.is_rebuilt for one in each_of("host", three, Placement(on_osds, pools)))
+    # By so few groups a rule is not known.
+    assert all(one.is_rebuilt for one in each_of("host", three, Placement(on_hosts[:3], pools)))
+    assert [by_counts(domains, 1, 3, None, None).is_rebuilt for domains in (3, 4)] == [False, True]
+
+
+def test_a_score_that_is_no_number_is_read_as_reef_prints_it() -> None:
+    details = json.dumps([DETAILS[0] | {"read_balance": {"score_acting": 7.5}}]).replace("7.5", "inf")
+    assert placement(json.dumps(GROUPS), details, json.dumps(USAGE)).pools == {1: VOLUMES}

@@ -63,7 +63,14 @@ def test_flags_of_osds_hosts_and_classes_that_keep_them_from_serving_are_named_w
 
 def test_the_logs_of_an_osd_are_known_where_all_of_them_are() -> None:
     sizes = cluster.log_sizes(
-        json.dumps({"pg_stats": [{"pgid": f"1.{pg}", "log_size": 10 * pg} for pg in (1, 2, 3)]})
+        json.dumps(
+            {
+                "pg_stats": [
+                    *({"pgid": f"1.{pg}", "state": "active+clean", "log_size": 10 * pg} for pg in (1, 2, 3)),
+                    {"pgid": "1.4", "state": "unknown", "log_size": 0},
+                ]
+            }
+        )
     )
     whole = {"1.1": (0, 1), "1.2": (0, 2), "1.3": (2, 1), "1.4": (2, 3)}
     assert log_means([0, 1, 2, 3, 9], whole, sizes) == {0: 15, 1: 20}

@@ -1,0 +1,33 @@
+"""JSON as Ceph prints it: numbers that are none stand there as C writes them, ``inf`` and ``-nan``."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+# A string comes first, so nothing in one is taken for a number.
+_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(-?)\b(?:(inf)|nan)\b')
+
+
+def parse(text: str | bytes) -> Any:
+    """Raises ``ValueError``, ``RecursionError``.
+
+    Reef up to 18.2.4 has ``"score_acting":inf`` of a pool that it has not scored, in ``ceph osd dump`` and ``ceph osd
+    pool ls detail``.
+    """
+    text = text.decode("utf-8") if isinstance(text, bytes) else text
+    try:
+        return json.loads(text)
+    except ValueError:
+        plain = _NO_NUMBER.sub(_as_python_reads, text)
+        if plain == text:
+            raise
+        return json.loads(plain)
+
+
+def _as_python_reads(match: re.Match[str]) -> str:
+    sign, is_infinite = match[1], match[2]
+    if sign is None:
+        return match[0]
+    return f"{sign}Infinity" if is_infinite else "NaN"
