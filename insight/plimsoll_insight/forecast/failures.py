@@ -107,6 +107,18 @@ class Pool:
 
 
 @frozen
+class Spread:
+    """By the number of each pool."""
+
+    number: Mapping[int, int]
+    """Placement groups."""
+    osds: Mapping[int, Collection[int]]
+    """All that have some of these."""
+    apart: Mapping[int, Collection[str]]
+    """The types of buckets in which each placement group has one OSD at most, as its CRUSH rule asks for."""
+
+
+@frozen
 class Placement:
     """Which OSDs each placement group is on, and what its pool has."""
 
@@ -135,27 +147,24 @@ class Placement:
         numbers = Counter(osd for _, on in self.groups for osd in on).values()
         return Range(min(numbers), max(numbers)) if numbers else None
 
-    def apart(self, tree: Tree) -> dict[int, frozenset[str]]:
-        """By pool the types of buckets in which each of its placement groups has one OSD at most, as its CRUSH rule
-        asks for.
-        """
-        numbers = Counter(pool for pool, on in self.groups if on)
-        types = {pool: set(tree.types()) for pool, number in numbers.items() if number >= _LEAST_GROUPS}
+    def spread(self, tree: Tree) -> Spread:
+        number = Counter(pool for pool, _ in self.groups)
+        with_osds = Counter(pool for pool, on in self.groups if on)
+        osds: dict[int, set[int]] = {pool: set() for pool in number}
+        apart = {pool: set(tree.types()) for pool, groups in with_osds.items() if groups >= _LEAST_GROUPS}
         names = {osd: dict(bucket.path) for osd, bucket in tree.bucket_of.items()}
         for pool, on in self.groups:
-            for type in tuple(types.get(pool, ())):
+            osds[pool].update(on)
+            for type in tuple(apart.get(pool, ())):
                 buckets = {names.get(osd, {}).get(type) for osd in on}
                 if len(buckets) < len(on) or None in buckets:
-                    types[pool].discard(type)
-        return {pool: frozenset(each) for pool, each in types.items()}
+                    apart[pool].discard(type)
+        return Spread(number=number, osds=osds, apart=apart)
 
-    def failure(
-        self, name: str, osds: Collection[int], tree: Tree, apart: Mapping[int, Collection[str]] | None = None
-    ) -> Failure:
-        """What these OSDs have. Objects are spread evenly over the placement groups of their pool. ``apart``: as this
-        has it, where it is to be told whether copies are made again.
+    def failure(self, name: str, osds: Collection[int], tree: Tree, spread: Spread) -> Failure:
+        """What these OSDs have. Objects are spread evenly over the placement groups of their pool; ``spread`` is that
+        of this placement.
         """
-        number = Counter(pool for pool, _ in self.groups)
         all_objects = degraded_objects = stopped_objects = anywhere_objects = 0.0
         copies = hit = anywhere = most_copies = 0
         hit_pools: set[int] = set()
@@ -164,7 +173,7 @@ class Placement:
             of = self.pools.get(pool)
             if of is None:
                 raise UnreadablePlacement(f"pool {pool} has placement groups and is not in ceph df")
-            each = of.objects / number[pool]
+            each = of.objects / spread.number[pool]
             all_objects += each
             if not on:
                 anywhere_objects += each
@@ -183,8 +192,8 @@ class Placement:
         all_groups = max(len(self.groups), 1)
         # Copies are made again where the pools are that lost some: not on other device classes, or on OSDs that are
         # down or out.
-        stay = {osd for pool, on in self.groups if pool in hit_pools for osd in on}.difference(osds)
-        elsewhere = {osd for _, on in self.groups for osd in on}.difference(osds) if apart else set()
+        stay = set().union(*(spread.osds[pool] for pool in hit_pools)).difference(osds)
+        elsewhere = set().union(*spread.osds.values()).difference(osds)
         return Failure(
             name=name,
             share=_part(degraded_objects, anywhere_objects, all_objects)
@@ -198,7 +207,7 @@ class Placement:
             is_rebuilt=all(
                 _number_of(type, elsewhere, tree) >= self.pools[pool].size
                 for pool in hit_pools
-                for type in (apart or {}).get(pool, ())
+                for type in spread.apart.get(pool, ())
             ),
             hosts_left=_hosts(tree, stay.intersection(tree.bucket_of)),
             groups=Range(copies / len(osds), (copies + most_copies) / len(osds)),
@@ -227,13 +236,13 @@ def each_of(type: str, tree: Tree, placement: Placement) -> Iterator[Failure]:
     types = [*tree.types(), "osd"]
     if type not in types:
         raise UnknownBucket(type, types)
-    apart = placement.apart(tree)
+    spread = placement.spread(tree)
     for bucket, osds in tree.buckets().items():
         if bucket.type == type:
-            yield placement.failure(bucket.name, set(osds), tree, apart)
+            yield placement.failure(bucket.name, set(osds), tree, spread)
     if type == "osd":
         for osd in sorted(tree.osds):
-            yield placement.failure(f"osd.{osd}", {osd}, tree, apart)
+            yield placement.failure(f"osd.{osd}", {osd}, tree, spread)
 
 
 def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
@@ -245,7 +254,7 @@ def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
         if name not in by_name:
             raise UnknownBucket(name, by_name)
     union = set().union(*(by_name[name] for name in names))
-    return placement.failure(", ".join(names), union, tree, placement.apart(tree))
+    return placement.failure(", ".join(names), union, tree, placement.spread(tree))
 
 
 def _hosts(tree: Tree, osds: Collection[int]) -> int:
@@ -298,13 +307,13 @@ def _pool(entry: Mapping[str, Any], stats: Mapping[int, Mapping[str, Any]]) -> I
 
 
 def _with_unknown(pool: Pool, unknown: int, groups: int) -> Pool:
-    known = groups - unknown
+    reports = groups - unknown
     if not unknown:
         return pool
     return replace(
         pool,
-        objects=pool.objects * groups // known if known else pool.objects,
-        stored=pool.stored * groups // known if known else pool.stored,
+        objects=pool.objects * groups // reports if reports else pool.objects,
+        stored=pool.stored * groups // reports if reports else pool.stored,
         unknown=unknown,
-        is_unknown=not known,
+        is_unknown=not reports,
     )

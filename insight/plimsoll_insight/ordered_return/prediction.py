@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_insight.forecast.failures import Placement
+from plimsoll_insight.forecast.failures import Placement, Spread
 from plimsoll_insight.forecast.forecast import Inputs, forecast
 from plimsoll_insight.forecast.ranges import Range, exactly
 from plimsoll_insight.ordered_return.cluster import OsdMap
@@ -41,7 +41,8 @@ def returning(
 ) -> list[Returning]:
     """``logs``: the entries that a log of each OSD's placement groups has on average; else it may be full."""
     own = {osd: replace(inputs, log_entries=exactly(logs[osd])) if osd in logs else inputs for osd in osds}
-    return [_returning(cluster, osd, own[osd], conditions.get(osd)) for osd in osds]
+    spread = cluster.placement.spread(cluster.tree)
+    return [_returning(cluster, osd, own[osd], conditions.get(osd), spread) for osd in osds]
 
 
 def log_means(
@@ -57,8 +58,8 @@ def log_means(
     return means
 
 
-def _returning(cluster: Away, osd: int, inputs: Inputs, condition: str | None) -> Returning:
-    failure = cluster.placement.failure(f"osd.{osd}", {osd}, cluster.tree)
+def _returning(cluster: Away, osd: int, inputs: Inputs, condition: str | None, spread: Spread) -> Returning:
+    failure = cluster.placement.failure(f"osd.{osd}", {osd}, cluster.tree, spread)
     away = cluster.away(osd)
     figures = forecast(failure, replace(inputs, away=None if away is None else exactly(away)))
     return Returning(
