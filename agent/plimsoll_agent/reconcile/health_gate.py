@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _ENTRY = re.compile(r"([A-Z][A-Z0-9_*?]+)(?: ?> ?([0-9]{1,9})(?:(\.[0-9]{1,3})? ?(%))?)?", re.ASCII)
 FLAGS = "OSDMAP_FLAGS"
 """The check of any flag: ``noout`` stops no request, and no other check tells of a pause."""
+_NO_MANAGER = "MGR_DOWN"
+_OF_MANAGER = ("PG_AVAILABILITY", "SLOW_OPS", "PG_BACKFILL_FULL", "PG_RECOVERY_FULL")
+"""Checks that the active manager makes: without one the monitors keep its last report (MgrStatMonitor)."""
 _OF_OSDS = "OSD_DOWN"
 """The check that may have a percentage. It counts OSDs that are in and down (OSDMap::check_health in Ceph)."""
 
@@ -70,6 +73,10 @@ class BlockingCheck:
         if not self.above:
             return self.pattern
         return f"{self.pattern} > {float(self.above):.12g}{'%' if self.percent else ''}"
+
+    @property
+    def is_of_manager(self) -> bool:
+        return any(fnmatchcase(check, self.pattern) for check in _OF_MANAGER)
 
     def blocks(self, check: str, health: ClusterHealth) -> str | None:
         """Why a raised check blocks, None where it does not. An unknown number blocks."""
@@ -149,11 +156,16 @@ class Gate:
         return health
 
     def blocks(self, health: ClusterHealth) -> tuple[str, ...]:
-        """The raised checks that block, with their number where it decides; a pause of requests always does."""
-        pauses = (f"{FLAGS} ({', '.join(health.paused)})",) if health.paused else ()
-        others = [check for check in health.raised if not (health.paused and check == FLAGS)]
+        """The raised checks that block, with their number where it decides; a pause of requests always does, and no
+        active manager where checks that it makes would.
+        """
+        always = [f"{FLAGS} ({', '.join(health.paused)})"] if health.paused else []
+        unknown = [str(one) for one in self.blocking if one.is_of_manager] if _NO_MANAGER in health.raised else []
+        always += [f"{_NO_MANAGER} ({', '.join(unknown)} unknown)"] if unknown else []
+        own_words = {FLAGS: bool(health.paused), _NO_MANAGER: bool(unknown)}
+        others = [check for check in health.raised if not own_words.get(check)]
         reasons = ((one.blocks(check, health) for one in self.blocking) for check in others)
-        return pauses + tuple(why for whys in reasons if (why := next(filter(None, whys), None)) is not None)
+        return (*always, *(why for whys in reasons if (why := next(filter(None, whys), None)) is not None))
 
     def _blocked(self, cluster: Cluster) -> Reason | None:
         try:

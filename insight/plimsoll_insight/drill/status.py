@@ -63,8 +63,10 @@ class ClusterCounts:
 
     @property
     def is_well(self) -> bool:
-        """No sign that guests wait for it."""
-        return self.up >= self.within and not self.unclean and self.slow == 0
+        """No sign that guests wait for it. Without an active manager placement groups and slow requests are those
+        of its last report.
+        """
+        return self.up >= self.within and not self.unclean and self.slow == 0 and "MGR_DOWN" not in self.checks
 
 
 @frozen(kw_only=True)

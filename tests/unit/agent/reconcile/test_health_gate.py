@@ -189,6 +189,20 @@ def test_a_pause_of_requests_defers_whatever_checks_block(
     assert reasons == {change.disk.key: expected}
 
 
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("SLOW_OPS > 20", "MGR_DOWN (SLOW_OPS > 20 unknown)"),
+        ("PG_*", "MGR_DOWN (PG_* unknown)"),
+        ("MGR_*", "MGR_DOWN"),
+        ("OSD_DOWN > 1%", None),
+    ],
+)
+def test_without_a_manager_what_it_would_tell_is_unknown(entry: str, words: str | None) -> None:
+    gate = Gate(NODE, Ceph(first=("MGR_DOWN",)), (BlockingCheck.read(entry),))
+    assert [reason.facts["checks"] for reason in gate.keeps([RAISE]).values()] == ([words] if words else [])
+
+
 # --- which checks
 
 

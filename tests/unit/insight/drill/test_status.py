@@ -58,6 +58,15 @@ def test_a_healthy_cluster_has_no_rates_and_no_copies_to_recover() -> None:
     assert (found.peering, found.inactive, found.unclean) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(("check", "well"), [("MGR_DOWN", False), ("MON_DOWN", True)])
+def test_without_a_manager_no_cluster_is_known_to_be_well(check: str, well: bool) -> None:
+    checks = {check: {"summary": {"message": "no active mgr"}}}
+    osds = {"num_osds": 3, "num_up_osds": 3, "num_in_osds": 3}
+    groups = {"pgs_by_state": [{"state_name": "active+clean", "count": 24}]}
+    counts = status(json.dumps({"health": {"checks": checks}, "osdmap": osds, "pgmap": groups}))
+    assert counts.is_well is well
+
+
 def test_slow_requests_without_a_number_are_unknown() -> None:
     checks = {"SLOW_OPS": {"summary": {"message": "some slow ops"}}}
     assert status(json.dumps(ANSWER | {"health": {"checks": checks}})).slow is None
