@@ -159,5 +159,11 @@ class SeriesSelection:
 
 
 def _host(node: str) -> str:
-    """A pattern: ``compute-17`` matches that instance in any domain and with any port; with a port only itself."""
+    """A pattern: ``compute-17`` matches that instance in any domain and with any port; with a port only itself.
+
+    An address of IPv6 has brackets in instances with a port.
+    """
+    if node.count(":") > 1 and not re.search(r"\]:[0-9]+$", node):
+        address = re.escape(node.removeprefix("[").removesuffix("]"))
+        return rf"{address}|\[{address}\](:[0-9]+)?"
     return re.escape(node) if ":" in node else re.escape(node) + r"([.][^:]*)?(:[0-9]+)?"

@@ -127,6 +127,19 @@ def test_values_over_time_that_are_none_are_an_error(told: Told, row: object) ->
         prometheus.over("up", 3600, 300)
 
 
+def test_a_time_that_is_a_vector_as_of_victoriametrics_is_the_time(told: Told) -> None:
+    row = {"metric": {}, "value": [int(CLOCK), str(CLOCK - 30)]}
+    told.say = lambda handler: handler.good({"resultType": "vector", "result": [row]})
+    assert asking(told).now() == CLOCK - 30
+
+
+@pytest.mark.parametrize("result", [[], [{"metric": {}}], [{"metric": {}, "value": ["1"]}], {}])
+def test_a_vector_without_a_time_is_refused(told: Told, result: object) -> None:
+    told.say = lambda handler: handler.good({"resultType": "vector", "result": result})
+    with pytest.raises(Rejected, match="the answer is not Prometheus"):
+        asking(told).now()
+
+
 STEPS = Steps(600, 300, 3)
 
 
@@ -177,7 +190,10 @@ def cut_off(handler: Handler) -> None:
         (page(403), Rejected, "(403)"),
         (page(404), Rejected, "is not Prometheus; check it"),
         (page(302, Location="https://login.example/?secret"), Rejected, "redirects (302)"),
+        (page(401, b"no org id\n"), Rejected, "requires a tenant (401): no org id; give the address of a gateway"),
+        (page(401, b"missing header\x1b"), Rejected, "requires a token (401): missing header?; correct [prom"),
         (page(503), Unreachable, "server error (503); try again later"),
+        (page(503, b"Service Unavailable"), Unreachable, "server error (503): Service Unavailable; try again later"),
         (error(503, "unavailable", "TSDB not ready\x1b[2J"), Unreachable, "(503): TSDB not ready?[2J; try"),
         (error(503, "timeout", "query timed out"), DeadlineExceeded, "no answer within 5 s"),
         (error(422, "execution", "too many samples"), Rejected, "cannot answer (422): too many samples"),
@@ -296,6 +312,20 @@ def test_an_answer_that_is_not_whole_is_shown_and_ends_with_1(told: Told, tmp_pa
     assert done.status == 1
     assert done.err == f"{told.url}: the answer is incomplete: store gone?[2J\n"
     assert "nodes      1" in done.out
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_an_answer_that_is_partial_as_of_victoriametrics_is_not_whole(told: Told, partial: bool) -> None:
+    prometheus = asking(told)
+    prometheus.now()
+    told.say = lambda handler: handler.good({"resultType": "vector", "result": []}, isPartial=partial)
+    prometheus.query("up")
+    words = (f"{told.url}: the answer is incomplete: a storage node did not answer",) if partial else ()
+    assert prometheus.warnings == words
+    told.say = lambda handler: handler.good({"resultType": "matrix", "result": []}, isPartial=partial)
+    others = asking(told)
+    others.columns("up", STEPS.first, STEPS.last, STEPS.seconds, STEPS.column)
+    assert others.warnings == words
 
 
 # --- whom the token goes to ------------------------------------------------------------------------------

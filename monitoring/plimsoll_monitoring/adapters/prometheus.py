@@ -25,7 +25,9 @@ from plimsoll_monitoring.region.answers import Series, TimeSeries
 
 _MOST_BYTES = 64 * 2**20
 _MOST_TOKEN = 2**16
+_MOST_TEXT = 1000
 _WORDS = 200
+_NO_TENANT = "no org id"
 _ELSEWHERE = "; check it, or name another: in [prometheus] url, or by an option of this command"
 _LATE = "; ask for less (--region, --node), or raise [prometheus] deadline"
 
@@ -45,6 +47,7 @@ class _Matrix(msgspec.Struct):
     status: str
     data: _Rows | None = None
     warnings: object = None
+    partial: object = msgspec.field(default=None, name="isPartial")
 
 
 class Prometheus:
@@ -89,7 +92,9 @@ class Prometheus:
         if self._at is None:
             data = self._ask("time()")
             try:
-                at = _number(data["result"][1])
+                # VictoriaMetrics answers with a vector where Prometheus has a scalar.
+                sample = data["result"] if data["resultType"] == "scalar" else data["result"][0]["value"]
+                at = _number(sample[1])
                 datetime.fromtimestamp(at, UTC)  # raises for what is no time
             except (ValueError, TypeError, LookupError, OverflowError, OSError) as error:
                 raise self._bad_answer() from error
@@ -136,7 +141,7 @@ class Prometheus:
             rows = [(self._labels.from_site(row.metric), parse(bytes(row.values))) for row in matrix.data.result]
         except (ValueError, msgspec.MsgspecError) as error:
             raise self._bad_answer() from error
-        self._warn(matrix.warnings)
+        self._warn(matrix.warnings, matrix.partial)
         return rows
 
     def renew(self) -> None:
@@ -184,31 +189,41 @@ class Prometheus:
         except (ValueError, RecursionError):
             answer = None
         if status != 200:
-            raise self._refusal(status, answer)
+            raise self._refusal(status, content if answer is None else answer)
         match answer:
             case {"status": "success", "data": {"resultType": str()} as data}:
-                self._warn(answer.get("warnings"))
+                self._warn(answer.get("warnings"), answer.get("isPartial"))
                 return dict(data)
             case _:
                 raise self._bad_answer()
 
-    def _warn(self, warnings: object) -> None:
-        if isinstance(warnings, list):
-            # Before 2.54, and in Thanos, notes on a query that is well answered are among them (prometheus PR 14327).
-            partial = [one for one in warnings if not str(one).startswith("PromQL info")]
-            words = [f"{self._name}: the answer is incomplete{_detail(one)}" for one in partial]
-            self.warnings = tuple(dict.fromkeys([*self.warnings, *words]))
+    def _warn(self, warnings: object, partial: object) -> None:
+        """``partial`` is what VictoriaMetrics has in the place of warnings."""
+        # Before 2.54, and in Thanos, notes on a query that is well answered are among them (prometheus PR 14327).
+        its = warnings if isinstance(warnings, list) else []
+        causes = [one for one in its if not str(one).startswith("PromQL info")]
+        if partial is True:
+            causes.append("a storage node did not answer")
+        words = [f"{self._name}: the answer is incomplete{_detail(one)}" for one in causes]
+        self.warnings = tuple(dict.fromkeys([*self.warnings, *words]))
 
     def _refusal(self, status: int, answer: object) -> PlimsollError:
-        """An error of Prometheus or of a proxy before it."""
+        """An error of Prometheus, or of a proxy before it, which may answer with bytes that are no JSON."""
         kind, detail = None, ""
         if isinstance(answer, dict):
             kind, detail = answer.get("errorType"), _detail(answer.get("error"))
+        elif isinstance(answer, bytes) and not answer.lstrip().startswith(b"<"):
+            detail = _detail(answer[:_MOST_TEXT].decode(errors="replace"))
         if 300 <= status < 400:
             return Rejected(f"{self._name}: redirects ({status}), and a token is not sent there{_ELSEWHERE}")
+        if status == 401 and _NO_TENANT in detail:  # Mimir and Cortex, also where they require no token
+            return Rejected(
+                f"{self._name}: requires a tenant (401){detail}; give the address of a gateway that adds the"
+                " header X-Scope-OrgID, in [prometheus] url or by an option of this command"
+            )
         if status in (401, 403):
             what = "refuses the token" if self._credentials else "requires a token"
-            return Rejected(f"{self._name}: {what} ({status}); correct [prometheus] token_file")
+            return Rejected(f"{self._name}: {what} ({status}){detail}; correct [prometheus] token_file")
         if status == 404:
             return Rejected(f"{self._name}: has no /api/v1/query (404), so it is not Prometheus{_ELSEWHERE}")
         if kind in ("timeout", "canceled"):

@@ -53,6 +53,13 @@ def test_a_value_that_is_asked_for_matches_itself_and_no_other(text: str, other:
         ("compute.17", "compute-17", False),
         ("compute-17:9100", "compute-17:9100", True),
         ("compute-17:9100", "compute-17:9101", False),
+        ("fd00::17", "[fd00::17]:9100", True),
+        ("fd00::17", "fd00::17", True),
+        ("[fd00::17]", "[fd00::17]:9100", True),
+        ("fd00::17", "[fd00::170]:9100", False),
+        ("fd00::17", "[2001:fd00::17]:9100", False),
+        ("[fd00::17]:9100", "[fd00::17]:9100", True),
+        ("[fd00::17]:9100", "[fd00::17]:9101", False),
     ],
 )
 def test_a_node_is_meant_by_its_host_or_by_its_whole_instance(node: str, instance: str, meant: bool) -> None:
