@@ -24,11 +24,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, Measure, Thresholds, alarms
 from plimsoll_agent.util import durations
-from plimsoll_agent.util.frozen import names
+from plimsoll_agent.util.frozen import names, replace
 from plimsoll_monitoring.alerts import files
 from plimsoll_monitoring.alerts.site import Override, Site, outside, read
+from plimsoll_monitoring.dashboards.files import files as dashboards
 from plimsoll_monitoring.dashboards.region import overdue_number
 from plimsoll_monitoring.dashboards.series import SiteNames
+from plimsoll_monitoring.region.promised import Place, PromisedBy, group_places, row_questions
+from tests.grafana import queries
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "etc/prometheus/plimsoll-rules.yaml"
@@ -172,6 +175,54 @@ def test_a_probe_is_overdue_in_the_tile_of_a_region_whose_timetable_does_not_run
     test = {"rule_files": [], "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [asked]}]}
     (tmp_path / "tile.yaml").write_text(json.dumps(test))
     _promtool("test", "rules", "tile.yaml", cwd=tmp_path)
+
+
+def _test_answer(directory: Path, series: dict[str, str], expr: str, **samples: float) -> None:
+    asked = {"expr": expr, "eval_time": "1h"}
+    asked["exp_samples"] = [{"labels": labels, "value": value} for labels, value in samples.items()]
+    rows = [{"series": name, "values": values} for name, values in series.items()]
+    test = {"rule_files": [], "tests": [{"interval": "1m", "input_series": rows, "promql_expr_test": [asked]}]}
+    (directory / "answer.yaml").write_text(json.dumps(test))
+    _promtool("test", "rules", "answer.yaml", cwd=directory)
+
+
+def test_a_tile_shows_each_of_two_nodes_that_have_the_same_name_in_their_regions(tmp_path: Path) -> None:
+    """The dashboard of a node opens so from that of all regions: the one whose passes stopped must be in sight."""
+    series = {
+        'plimsoll_pass_last_timestamp_seconds{region="north", instance="n1"}': "0+60x60",
+        'plimsoll_pass_last_timestamp_seconds{region="south", instance="n1"}': "0x60",
+    }
+    node = json.loads(dashboards(SITE)["plimsoll-node.json"])
+    (tile,) = (promql for title, promql in queries(node, {"instance": "n1"}) if title == "Age of last pass")
+    _test_answer(tmp_path, series, tile, **{'{region="north"}': 0, '{region="south"}': 3600})
+
+
+def test_a_source_is_up_only_where_it_is_up_on_each_node_of_the_name(tmp_path: Path) -> None:
+    series = {
+        'plimsoll_source_up{source="libvirt", region="north", instance="n1"}': "1x60",
+        'plimsoll_source_up{source="libvirt", region="south", instance="n1"}': "0x60",
+    }
+    node = json.loads(dashboards(SITE)["plimsoll-node.json"])
+    (panel,) = (promql for title, promql in queries(node, {"instance": "n1"}) if title == "Sources")
+    _test_answer(tmp_path, series, panel, **{'{source="libvirt"}': 0})
+
+
+@pytest.mark.parametrize("by", PromisedBy)
+def test_what_two_prometheuses_record_of_the_same_is_promised_once(by: PromisedBy, tmp_path: Path) -> None:
+    """A third one may federate both of a pair, or read both without merging them."""
+    place = Place(region="north", cluster="c1", pool="volumes", volume_type="gold")
+    record = "pool_volume_type:plimsoll_pool_promised_operations_per_second:sum"
+    labels = 'region="north", cluster="c1", pool="%s", volume_type="gold", replica="%s"'
+    series = {
+        f"{record}{{{labels % (pool, replica)}}}": f"{value}x60"
+        for pool, value in (("volumes", 500), ("images", 70))
+        for replica in "ab"
+    }
+    groups = group_places([place, replace(place, pool="images")], by, {})
+    promised = {f'{{row="{number}"}}': 500 + 70 for number in range(len(groups))}
+    if by is PromisedBy.POOL:
+        promised = {'{row="0"}': 500, '{row="1"}': 70}
+    _test_answer(tmp_path, series, row_questions(groups, by, 3600)["promised_operations"], **promised)
 
 
 def test_a_clock_that_is_ahead_is_told_where_a_site_has_only_the_critical_age() -> None:

@@ -54,7 +54,8 @@ class NodePanels:
         self.typed = self.its.of_type
 
     def largest(self, metric: str, *matchers: str) -> str:
-        return f"max({self.its(metric, *matchers)})"
+        """Of each region: with all of them chosen, nodes of two may have this name."""
+        return f"max by {self.its.region()} ({self.its(metric, *matchers)})"
 
     def ago(self, metric: str) -> str:
         return f"time() - {self.largest(metric)}"
@@ -166,7 +167,7 @@ class NodePanels:
                 states(
                     "Sources",
                     "What a pass reads. While a source is down, its last known data is used.",
-                    Query(f"max by (source) ({self.its(metrics.SOURCE_UP)})", "{{source}}"),
+                    Query(f"min by (source) ({self.its(metrics.SOURCE_UP)})", "{{source}}"),
                     {"0": ("down", steps.WARNING), "1": ("up", steps.GOOD)},
                     THIRD,
                 ),

@@ -135,7 +135,7 @@ class RegionPanels:
     def nodes_behind(self, size: Size) -> table.Panel:
         its, (last, good) = self.its, self.newest
         down = f"sum by {its.node()} (1 - {once(its, metrics.SOURCE_UP)})"
-        out_of_sync = f"sum by {its.node()} ({its(metrics.DISKS_OF_NODE, OUT_OF_SYNC)})"
+        out_of_sync = f"sum by {its.node()} (max by {its.node('state')} ({its(metrics.DISKS_OF_NODE, OUT_OF_SYNC)}))"
         columns = (
             ("Last pass", f"time() - {last}", Unit.SECONDS, "pass_age"),
             ("Last good pass", f"time() - {good}", Unit.SECONDS, "good_pass_age"),
@@ -395,7 +395,8 @@ class RegionPanels:
         ]  # fmt: skip
 
     def disks(self) -> PanelRow:
-        by_state = f"sum by (state) ({self.typed(metrics.DISKS_OF_TYPE)})"
+        states = f"max by {self.its.region('volume_type', 'state')} ({self.typed(metrics.DISKS_OF_TYPE)})"
+        by_state = f"sum by (state) ({states})"
         busiest = self.its(metrics.BUSIEST_DISKS)
         return PanelRow(
             "Disks",
@@ -425,7 +426,9 @@ class RegionPanels:
         most = f"max_over_time({series(metrics.TAKEN['volume_type']['operations'], over='7d')})"
         ratio = self.site.promised_ratio
         limit: steps.Steps = ((None, steps.PLAIN), (ratio, steps.WARNING)) if ratio else steps.NEUTRAL
+        pool = series.region(series.own("cluster"), series.own("pool"), "volume_type")
         unlimited_disks = series(metrics.POOL_SUM[metrics.POOL_DISKS_UNLIMITED], 'unit="operations"')
+        unlimited_disks = f"max by {pool} ({unlimited_disks})"
         return PanelRow(
             "Promised",
             [

@@ -142,11 +142,16 @@ def _class_of(place: Place, classes: Mapping[PoolKey, str]) -> str | None:
     return its.pop() if len(its) == 1 else None
 
 
+def _sum(*selectors: str) -> str:
+    """The sum of what is recorded of places, each once: two Prometheuses that record the same may be read as one."""
+    return f"sum(max by ({', '.join(names(Place))}) ({' or '.join(selectors)}))"
+
+
 def _of(metric: Metric, group: Sequence[Place], more: str = "") -> str:
     """The sum of a metric over the places of a row, as a series without labels."""
     labels = ("region", "cluster", "pool", "volume_type")
     matchers = ((*(equal(name, getattr(place, name)) for name in labels), more) for place in group)
-    return f"sum({' or '.join(selector(metrics.POOL_SUM[metric], *each_) for each_ in matchers)})"
+    return _sum(*(selector(metrics.POOL_SUM[metric], *each_) for each_ in matchers))
 
 
 def _of_pools(metric: Metric, group: Sequence[Place]) -> str:
@@ -158,7 +163,7 @@ def _of_pools(metric: Metric, group: Sequence[Place]) -> str:
         selector(metrics.POOL_SUM[metric], equal("region", region), equal("cluster", cluster), any_of("pool", its))
         for (region, cluster), its in pools.items()
     )
-    return f"sum({' or '.join(selectors)})"
+    return _sum(*selectors)
 
 
 def _by_row(parts: Iterable[tuple[int, str]]) -> str:
