@@ -298,7 +298,7 @@ class _Writer:
         if group.figure == "pass_age" and (unreachable := _unreachable(group)):
             since = _duration(self.status.at - min(unreachable))
             more = "up to " if len(unreachable) > 1 else ""
-            text = f"unreachable for {more}about {since} (no metrics in Prometheus)"
+            text = f"unreachable for {more}about {since} (no metrics in Prometheus{self._namesakes(group)})"
         return RegionProblem(
             level=group.level,
             text=f"{text}{self._where(group)}{self._alerts(group)}",
@@ -320,6 +320,15 @@ class _Writer:
         if len(names) <= _NAMED:
             return f": {', '.join(names)}"
         return f": {len(names)} nodes, {', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+
+    def _namesakes(self, group: _Group) -> str:
+        """Nodes whose targets have got other labels are not gone; in two regions they may be two nodes."""
+        reporting = {_short(each.instance) for each in self.status.nodes if each.unreachable_since is None}
+        number = sum(_short(instance) in reporting for _, instance in group.nodes)
+        if not number:
+            return ""
+        whom = "a node of the same name has" if number == 1 else f"{number} nodes of the same names have"
+        return f"; {whom} some, with other labels"
 
     def _name(self, node: NodeKey) -> str:
         """With its region where there are several: their nodes may have the same name."""
@@ -389,6 +398,12 @@ def _unreachable(group: _Group) -> list[float]:
 
 def without_port(instance: str) -> str:
     return re.sub(r":\d+$", "", instance).removeprefix("[").removesuffix("]")
+
+
+def _short(instance: str) -> str:
+    """Its host without port and domain."""
+    host = without_port(instance)
+    return host if re.fullmatch(r"[0-9.]+", host) else host.partition(".")[0]
 
 
 def on_node(node: NodeKey, *words: str) -> str:

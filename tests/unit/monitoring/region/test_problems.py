@@ -184,6 +184,16 @@ REGIONS: dict[str, tuple[tuple[str, ...], dict[str, list[Series]]]] = {
     "a few nodes are listed": (NAMES, {"unlimited": unlimited(1, NAMES)}),
     "many are not": (TWELVE[:9], {"unlimited": unlimited(1, TWELVE[:9])}),
     "probes": (ONE, {"probe_verdicts": [series(1, **PROBE, probe=job) for job in ("read", "write")]}),
+    "targets have got a region, and a port": (
+        ("c1.example.org:9100", "c2", "10.0.0.1"),
+        {
+            "seen": [
+                series(NOW - HOUR, name, region_name="")
+                for name in ("c1.example.org:9100", "c2:9100", "c22:9100", "10.0.0.2")
+            ]
+        },
+    ),
+    "a node of this name is in another region": (ONE, {"seen": [series(NOW - HOUR, region_name="r2")]}),
     "an unreachable node has no figures": (NAMES, {"seen": [*everywhere(NOW - 60), series(NOW - HOUR, "n9")]}),
 }
 
