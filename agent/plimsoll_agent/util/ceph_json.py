@@ -13,8 +13,8 @@ _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(-?)\b(?:(inf)|nan)\b')
 def parse(text: str | bytes) -> Any:
     """Raises ``ValueError``, ``RecursionError``.
 
-    Reef up to 18.2.4 has ``"score_acting":inf`` of a pool that it has not scored, in ``ceph osd dump`` and ``ceph osd
-    pool ls detail``.
+    Reef up to 18.2.4 has ``"score_acting":inf`` of a pool that it has not scored, by public reports of ``ceph osd
+    dump``.
     """
     text = text.decode("utf-8") if isinstance(text, bytes) else text
     try:
