@@ -315,6 +315,22 @@ def test_an_answer_that_is_not_whole_is_shown_and_ends_with_1(told: Told, tmp_pa
     assert "nodes      1" in done.out
 
 
+def test_what_is_missing_in_an_answer_that_is_not_whole_is_not_told_as_the_nodes_fault_alone(
+    told: Told, tmp_path: Path
+) -> None:
+    def partly(handler: Handler) -> None:
+        if told.asked[-1]["query"] == "time()":
+            return handler.good({"resultType": "scalar", "result": [CLOCK, str(CLOCK)]})
+        return handler.good({"resultType": "vector", "result": []}, warnings=["store gone"])
+
+    told.say = partly
+    done = ran(RegionStatus, tmp_path, "--prometheus", told.url)
+    assert done.status == 1
+    first, *others = done.err.splitlines()
+    assert first == f"{told.url}: the answer is incomplete: store gone"
+    assert others[0].startswith(f"{told.url}: no metrics of plimsoll"), others
+
+
 @pytest.mark.parametrize("partial", [True, False])
 def test_an_answer_that_is_partial_as_of_victoriametrics_is_not_whole(told: Told, partial: bool) -> None:
     prometheus = asking(told)

@@ -72,6 +72,9 @@ class OneLineErrors(command.Command):
         """Say on stderr what the result lacks."""
         self.app.stderr.write(f"{marked(self.app.stderr, 'warning', text)}\n")
 
+    def before_error(self) -> None:
+        """Say what an error may follow from, before it is told."""
+
     def answer_to(self, question: str) -> str:
         """The line that a person types at the question, without case and spaces around it."""
         self.app.stdout.write(question)
@@ -89,6 +92,7 @@ class OneLineErrors(command.Command):
         try:
             return super().run(parsed_args) or self.status
         except PlimsollError as error:
+            self.before_error()
             LOG.error("%s", error)
             return error.exit_status
         finally:

@@ -51,6 +51,8 @@ class RegionCommand(PrometheusCommand):
 
     of_nodes = True
     """It can be asked of single nodes."""
+    _prometheus: Prometheus | None = None
+    """Whose warnings are not told yet."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -65,6 +67,15 @@ class RegionCommand(PrometheusCommand):
                 help="only this node, by its name or its instance in Prometheus; repeatable",
             )
         return parser
+
+    def connect(self, parsed_args: argparse.Namespace, settings: Settings) -> Prometheus:
+        self._prometheus = super().connect(parsed_args, settings)
+        return self._prometheus
+
+    def before_error(self) -> None:
+        """Where an answer was incomplete, what is missing in it may be there."""
+        if self._prometheus is not None:
+            self.warn(self._prometheus)
 
     def selection(self, parsed_args: argparse.Namespace) -> SeriesSelection:
         return SeriesSelection(region=parsed_args.region, nodes=tuple(parsed_args.node))
@@ -98,6 +109,7 @@ class RegionCommand(PrometheusCommand):
 
     def warn(self, prometheus: Prometheus) -> None:
         """Print that the result is incomplete, and end with status 1."""
+        self._prometheus = None
         for warning in prometheus.warnings:
             self.warn_of(warning)
             self.status = 1
