@@ -194,6 +194,8 @@ class Placement:
         # down or out.
         stay = set().union(*(spread.osds[pool] for pool in hit_pools)).difference(osds)
         elsewhere = set().union(*spread.osds.values()).difference(osds)
+        apart = {pool: spread.apart.get(pool, ()) for pool in hit_pools}
+        domains = {type: _number_of(type, elsewhere, tree) for type in set().union(*apart.values())}
         return Failure(
             name=name,
             share=_part(degraded_objects, anywhere_objects, all_objects)
@@ -204,11 +206,7 @@ class Placement:
             osds=len(osds),
             hosts=_hosts(tree, osds),
             left=len(stay),
-            is_rebuilt=all(
-                _number_of(type, elsewhere, tree) >= self.pools[pool].size
-                for pool in hit_pools
-                for type in spread.apart.get(pool, ())
-            ),
+            is_rebuilt=all(domains[type] >= self.pools[pool].size for pool, types in apart.items() for type in types),
             hosts_left=_hosts(tree, stay.intersection(tree.bucket_of)),
             groups=Range(copies / len(osds), (copies + most_copies) / len(osds)),
             recovering=tuple(
