@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from functools import cache
 from itertools import chain, takewhile
@@ -152,33 +152,26 @@ def test_prometheus_and_a_node_judge_by_one_table() -> None:
 @pytest.mark.parametrize("text", ["5", "5:", "~:5", "2:5", "@2:5", "@5", "@2:"])
 def test_a_range_means_the_same_to_prometheus_as_to_a_node(text: str, tmp_path: Path) -> None:
     values = range(8)
-    series = [{"series": f'x{{at="{value}"}}', "values": f"{value}x2"} for value in values]
-    asked = {"expr": outside(text, "x"), "eval_time": "1m"}
-    asked["exp_samples"] = [
-        {"labels": f'x{{at="{value}"}}', "value": value} for value in values if alarms(text, value)
-    ]
-    test = {"rule_files": [], "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [asked]}]}
-    (tmp_path / "range.yaml").write_text(json.dumps(test))
-    _promtool("test", "rules", "range.yaml", cwd=tmp_path)
+    series = {f'x{{at="{value}"}}': f"{value}x2" for value in values}
+    samples = {f'x{{at="{value}"}}': value for value in values if alarms(text, value)}
+    _test_answer(tmp_path, series, outside(text, "x"), samples, at="1m")
 
 
 def test_a_probe_is_overdue_in_the_tile_of_a_region_whose_timetable_does_not_run(tmp_path: Path) -> None:
     """PlimsollTextfileStale stands for PlimsollProbesLate then, and the guest is not probed all the same."""
     target = 'instance="n1", domain="a", domain_uuid="u", directory="/"'
-    series = [
-        {"series": f"plimsoll_probe_interval_seconds{{{target}}}", "values": "3600x400"},
-        {"series": f"plimsoll_probe_last_timestamp_seconds{{{target}}}", "values": "0x400"},
-        {"series": 'plimsoll_probe_round_timestamp_seconds{instance="n1"}', "values": "0x400"},
-    ]
-    asked = {"expr": overdue_number(SiteNames(Site(), ())), "eval_time": "6h"}
-    asked["exp_samples"] = [{"labels": "{}", "value": 1}]
-    test = {"rule_files": [], "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [asked]}]}
-    (tmp_path / "tile.yaml").write_text(json.dumps(test))
-    _promtool("test", "rules", "tile.yaml", cwd=tmp_path)
+    series = {
+        f"plimsoll_probe_interval_seconds{{{target}}}": "3600x400",
+        f"plimsoll_probe_last_timestamp_seconds{{{target}}}": "0x400",
+        'plimsoll_probe_round_timestamp_seconds{instance="n1"}': "0x400",
+    }
+    _test_answer(tmp_path, series, overdue_number(SiteNames(Site(), ())), {"{}": 1}, at="6h")
 
 
-def _test_answer(directory: Path, series: dict[str, str], expr: str, **samples: float) -> None:
-    asked = {"expr": expr, "eval_time": "1h"}
+def _test_answer(
+    directory: Path, series: Mapping[str, str], expr: str, samples: Mapping[str, float], at: str = "1h"
+) -> None:
+    asked: dict[str, object] = {"expr": expr, "eval_time": at}
     asked["exp_samples"] = [{"labels": labels, "value": value} for labels, value in samples.items()]
     rows = [{"series": name, "values": values} for name, values in series.items()]
     test = {"rule_files": [], "tests": [{"interval": "1m", "input_series": rows, "promql_expr_test": [asked]}]}
@@ -194,7 +187,7 @@ def test_a_tile_shows_each_of_two_nodes_that_have_the_same_name_in_their_regions
     }
     node = json.loads(dashboards(SITE)["plimsoll-node.json"])
     (tile,) = (promql for title, promql in queries(node, {"instance": "n1"}) if title == "Age of last pass")
-    _test_answer(tmp_path, series, tile, **{'{region="north"}': 0, '{region="south"}': 3600})
+    _test_answer(tmp_path, series, tile, {'{region="north"}': 0, '{region="south"}': 3600})
 
 
 def test_a_source_is_up_only_where_it_is_up_on_each_node_of_the_name(tmp_path: Path) -> None:
@@ -204,7 +197,7 @@ def test_a_source_is_up_only_where_it_is_up_on_each_node_of_the_name(tmp_path: P
     }
     node = json.loads(dashboards(SITE)["plimsoll-node.json"])
     (panel,) = (promql for title, promql in queries(node, {"instance": "n1"}) if title == "Sources")
-    _test_answer(tmp_path, series, panel, **{'{source="libvirt"}': 0})
+    _test_answer(tmp_path, series, panel, {'{source="libvirt"}': 0})
 
 
 @pytest.mark.parametrize("by", PromisedBy)
@@ -222,7 +215,7 @@ def test_what_two_prometheuses_record_of_the_same_is_promised_once(by: PromisedB
     promised = {f'{{row="{number}"}}': 500 + 70 for number in range(len(groups))}
     if by is PromisedBy.POOL:
         promised = {'{row="0"}': 500, '{row="1"}': 70}
-    _test_answer(tmp_path, series, row_questions(groups, by, 3600)["promised_operations"], **promised)
+    _test_answer(tmp_path, series, row_questions(groups, by, 3600)["promised_operations"], promised)
 
 
 def test_a_clock_that_is_ahead_is_told_where_a_site_has_only_the_critical_age() -> None:

@@ -120,14 +120,14 @@ def _faults(spec: QosSpec, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
         if is_other:
             yield None, LintCode.OTHER_BACK_END, {}
         else:
-            yield None, LintCode.BACK_END, {"limits": _librbd_limits(spec), "without": _without_librbd(spec)}
+            yield None, LintCode.BACK_END, _in_librbd(spec)
         return
     if not spec.for_nova:
         yield None, LintCode.UNKNOWN_CONSUMER, {"consumer": spec.consumer}
         return
     of_storage = [key for key in spec.keys if spec.consumer == Consumer.BOTH and _is_of_storage(key)]
     if spec.consumer == Consumer.BOTH and not of_storage:
-        yield None, LintCode.BOTH, {"limits": _librbd_limits(spec), "without": _without_librbd(spec)}
+        yield None, LintCode.BOTH, _in_librbd(spec)
     if not spec.keys:
         yield None, LintCode.NO_KEYS, {}
     for key in sorted(spec.keys):
@@ -146,14 +146,10 @@ def _faults(spec: QosSpec, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
     yield from _of_credits(spec)
 
 
-def _librbd_limits(spec: QosSpec) -> bool:
-    """Whether Cinder's RBD driver sets a limit of it."""
-    return any(spec.keys.get(base) for base in BASES)
-
-
-def _without_librbd(spec: QosSpec) -> list[str]:
-    """The keys that limit in QEMU, or are meant to, and not in librbd."""
-    return sorted(key for key in spec.keys if key in PARAMETER_OF and key not in _OF_LIBRBD)
+def _in_librbd(spec: QosSpec) -> dict[str, object]:
+    """Whether Cinder's RBD driver sets a limit of it; the keys that limit in QEMU, or are meant to, and not there."""
+    without = sorted(key for key in spec.keys if key in PARAMETER_OF and key not in _OF_LIBRBD)
+    return {"limits": any(spec.keys.get(base) for base in BASES), "without": without}
 
 
 def _is_of_storage(key: str) -> bool:

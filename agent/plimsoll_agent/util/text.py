@@ -49,6 +49,12 @@ def several_servers(name: str, guests: Sequence[str]) -> str:
     return f"{len(guests)} servers are named {name!r}: {names}{more}; give one of these names"
 
 
+def first_few(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """``a, b and 10 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{between.join(names[:most])}{more}"
+
+
 def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known word that was probably meant, ignoring case."""
     import difflib  # here, since every command imports this module and few need difflib

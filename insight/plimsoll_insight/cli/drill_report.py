@@ -16,7 +16,7 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.distribution import needs
-from plimsoll_agent.util.text import plural, printable, second
+from plimsoll_agent.util.text import first_few, plural, printable, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
 from plimsoll_insight.drill.phases import DrillPhase
 from plimsoll_insight.drill.recording import merge, read
@@ -235,10 +235,8 @@ def _stalls(stalls: Sequence[DrillStall], results: Results) -> str:
     """``Stalled: web-1 vda, web-2 vda and 10 more at 17:07:29 UTC for 8 s.``"""
     first = stalls[0]
     length = f"{first.seconds} s" if first.end is not None else f"{first.seconds} s and longer"
-    names = [printable(stall.disk.words) for stall in stalls]
-    first_names = ", ".join(names[:_STALLED_NAMED])
-    more = f" and {len(names) - _STALLED_NAMED} more" if len(names) > _STALLED_NAMED else ""
-    return f"Stalled: {first_names}{more} at {_clock(results, first.begin)} UTC for {length}."
+    names = first_few([printable(stall.disk.words) for stall in stalls], _STALLED_NAMED)
+    return f"Stalled: {names} at {_clock(results, first.begin)} UTC for {length}."
 
 
 def comparison_lines(comparisons: Sequence[ForecastComparison]) -> Iterator[str]:

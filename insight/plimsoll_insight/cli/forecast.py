@@ -18,7 +18,7 @@ from plimsoll_agent.util import quantities
 from plimsoll_agent.util.frozen import names as fields_of
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.quantities import Quantity
-from plimsoll_agent.util.text import meant, plural, printable, ranged
+from plimsoll_agent.util.text import first_few, meant, plural, printable, ranged
 from plimsoll_insight.cli.cluster_options import add_cluster, cluster_of
 from plimsoll_insight.forecast import failures, settings
 from plimsoll_insight.forecast.arithmetic import ENTRY, MISSING
@@ -437,9 +437,8 @@ def _default_words(parsed_args: argparse.Namespace, inputs: Inputs) -> Iterator[
 
 def _not_rebuilt(each: Sequence[Forecast]) -> Iterator[str]:
     if names := [printable(one.failure.name) for one in each if not one.failure.is_rebuilt]:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield (
-            f"Not made again elsewhere: copies of {'; '.join(names[:_NAMED])}{more}, as too few failure domains stay"
+            f"Not made again elsewhere: copies of {first_few(names, _NAMED, '; ')}, as too few failure domains stay"
             " for all copies. Objects stay degraded until it returns or is replaced."
         )
 

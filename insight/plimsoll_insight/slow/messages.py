@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from plimsoll_agent.util.text import minute, plural, second
+from plimsoll_agent.util.text import first_few, minute, plural, second
 from plimsoll_insight.slow.counts import MINUTE, Counts
 from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock, osd_name
 from plimsoll_insight.slow.log_reading import LogReading
@@ -139,8 +139,7 @@ def unknown_lines(reading: LogReading, counts: Counts, of_any_pool: Sequence[int
 
 
 def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
+    return first_few(names, _SHOWN)
 
 
 def next_words(reading: LogReading, *, live: bool) -> str:
@@ -152,9 +151,7 @@ def next_words(reading: LogReading, *, live: bool) -> str:
 
 
 def osds_words(osds: Iterable[int]) -> str:
-    names = [osd_name(osd) for osd in sorted(osds)]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
+    return _few([osd_name(osd) for osd in sorted(osds)])
 
 
 def verdict_words(verdict: Verdict, counts: Counts, *, is_complete: bool) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.text import plural, printable
+from plimsoll_agent.util.text import first_few, plural, printable
 from plimsoll_monitoring.node.health import JudgedFigure, since_words
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.firing import Firing
@@ -317,9 +317,8 @@ class _Writer:
         if not names:
             regions = dict.fromkeys(printable(alert.node[0]) for alert in group.alerts if alert.node[0])
             return f" in {', '.join(regions)}" if regions and len(self.status.regions) > 1 else ""
-        if len(names) <= _NAMED:
-            return f": {', '.join(names)}"
-        return f": {len(names)} nodes, {', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+        number = f"{len(names)} nodes, " if len(names) > _NAMED else ""
+        return f": {number}{first_few(names, _NAMED)}"
 
     def _namesakes(self, group: _Group) -> str:
         """Nodes whose targets have got other labels are not gone; in two regions they may be two nodes."""
