@@ -27,6 +27,7 @@ from lab.looking import put
 from lab.node import Node
 from lab.others import others_writes
 from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.util.frozen import replace
@@ -413,10 +414,14 @@ def test_a_flush_is_time_that_a_guest_waited(booted: Guest, hypervisor: Libvirt)
         stats = booted.domain().blockStatsFlags("vdb", 0)
         return sum(stats[f"{kind}_total_times"] for kind in ("rd", "wr", "flush"))
 
-    before, since = hypervisor.block_stats(booted.uuid, ["vdb"])["vdb"], told()
+    def counted() -> tuple[int, BlockStats, int]:
+        """What QEMU tells before and after it; the guest's file system writes when it likes."""
+        return told(), hypervisor.block_stats(booted.uuid, ["vdb"])["vdb"], told()
+
+    lowest, before, at_first = counted()
     said(booted, f"{FIO} --bs=4k --fdatasync=1 --number_ios={FLUSHES} >/dev/null")
-    done = hypervisor.block_stats(booted.uuid, ["vdb"])["vdb"].since(before)
-    flushed = booted.domain().blockStatsFlags("vdb", 0)["flush_operations"]
-    assert flushed >= FLUSHES
+    at_last, after, highest = counted()
+    done = after.since(before)
+    assert booted.domain().blockStatsFlags("vdb", 0)["flush_operations"] >= FLUSHES
     assert done is not None
-    assert done.nanoseconds == pytest.approx(told() - since, rel=0.05)
+    assert at_last - at_first <= done.nanoseconds <= highest - lowest
