@@ -135,11 +135,12 @@ def test_what_is_not_given_is_asked_of_osds_and_told(plimsoll: Callable[..., Ran
     words = ("--lose", "osd.0", "--stale", "200", "--peering", "1s", "--object-latency", "0.05s")
     ran = live(plimsoll, tmp_path, *words, "--wide", settings=True)
     assert (ran.status, ran.err) == (0, "")
+    # osd.2 shares no placement group with osd.0, and is not asked.
     # One placement group with its primary on osd.0, of more than 100 objects each: osd.1 sends 200, one each 0.2 s.
     # And 1 s of peering, up to 3 s until the status tells.
     assert "41–44 s" in ran.out
     assert (
-        "Of osd.0, osd.1 and osd.2: osd_recovery_max_active 3, osd_recovery_sleep 100 ms, osd_max_backfills 1, 4 GiB"
+        "Of osd.0 and osd.1: osd_recovery_max_active 3, osd_recovery_sleep 100 ms, osd_max_backfills 1, 4 GiB"
         " of memory an OSD (osd_memory_target), logs of 500 entries, writes that took 2.0 ms since they started"
     ) in " ".join(ran.out.split())
     for sleep, low, high in (("0s", 21, 24), ("0s..0.1s", 21, 44)):
@@ -162,6 +163,20 @@ def test_peering_is_what_osds_counted_before_it_is_assumed(plimsoll: Callable[..
     assert row["clean"] == {"low": 40.8, "high": 44.6}
     assumed = live(plimsoll, tmp_path, *words, "--recovery-active", "3").out
     assert "Assumed: peering takes 1.0–10 s" in " ".join(assumed.split())
+
+
+@pytest.mark.parametrize("settings", [True, False])
+def test_an_osd_without_placement_groups_costs_nothing(
+    plimsoll: Callable[..., Ran], tmp_path: Path, settings: bool
+) -> None:
+    moved = ('"acting": [1, 2]', '"acting": [1, 0]')
+    words = ("--each", "osd", "--osd-memory", "4GiB", "--write-iops", "10", "--away", "10m", *LATENCIES)
+    ran = live(plimsoll, tmp_path, *words, "-f", "json", settings=settings, change=moved)
+    rows = {row["failure"]: row for row in json.loads(ran.out)}
+    assert ran.status == 0
+    assert [rows[f"osd.{osd}"]["degraded"]["high"] for osd in range(3)] == [1, 1, 0]
+    assert rows["osd.2"]["stale"] == {"low": 0, "high": 0}
+    assert None not in [row["memory"] for row in rows.values()]
 
 
 def test_what_the_cluster_has_not_is_named(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:

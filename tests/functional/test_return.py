@@ -50,6 +50,7 @@ echo "$*" >> $home/sent
 case "$*" in
 "cat /proc/meminfo") printf 'MemTotal: 8000000 kB\\nMemAvailable: 7000000 kB\\nSwapTotal: 0 kB\\nSwapFree: 0 kB\\n' ;;
 "ps "*) echo "51328 /usr/bin/ceph-osd -f --cluster ceph --id 0"
+        cat $home/more-processes 2>/dev/null
         [ -e $home/up ] && echo "61000 /usr/bin/ceph-osd -f --cluster ceph --id 1" ;;
 "systemctl show"*) printf 'Id=ceph-osd@1.service\\nActiveState=failed\\nResult=oom-kill\\n' ;;
 "systemctl start"*) [ -e $home/dead ] || touch $home/up ;;
@@ -173,6 +174,25 @@ def test_an_osd_of_crush_weight_0_has_no_group_in_the_full_placement(
     cluster.write("tree.json", tree)
     cluster.run(plimsoll, "plan")
     assert "--adjust-crush-weight 0:0,1:0" in (cluster.home / "mapped").read_text()
+
+
+def test_an_osd_holds_what_those_of_its_device_class_hold(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:
+    tree, dump = (json.loads((cluster.home / name).read_text()) for name in ("tree.json", "dump-0.json"))
+    tree["nodes"][1]["children"] = [0, 2]
+    tree["nodes"].append({"id": 2, "type": "osd", "name": "osd.2", "status": "up"})
+    for osd in tree["nodes"][-3:]:
+        osd["device_class"] = "hdd" if osd["id"] == 2 else "ssd"
+    dump["osds"].append(dump["osds"][0] | {"osd": 2})
+    cluster.write("tree.json", tree)
+    cluster.write("dump-0.json", dump)
+    (cluster.home / "more-processes").write_text("9000 /usr/bin/ceph-osd -f --cluster ceph --id 2\n")
+    [row] = json.loads(cluster.run(plimsoll, "plan", "-f", "json").out)
+    assert row["memory"]["low"] == pytest.approx(51328 * 1024, rel=1e-5)
+    for osd in tree["nodes"][-3:-1]:
+        osd["device_class"] = "nvme" if osd["id"] else "hdd"
+    cluster.write("tree.json", tree)
+    [row] = json.loads(cluster.run(plimsoll, "plan", "-f", "json").out)
+    assert row["memory"]["low"] == pytest.approx(9000 * 1024, rel=1e-5)  # none of its class is up
 
 
 def test_a_machine_without_a_return_says_so(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plimsoll_agent.errors import PlimsollError, UsageError
@@ -170,8 +170,10 @@ class ForecastList(LocalCommand, Listing):
                 f"{' and others' if len(no_report) > _NAMED else ''}: ask again when ceph status has none unknown"
             )
         cases = _on_the_tree(parsed_args, osd_map.tree, placement)
-        sample = _some(osd_map.up)
-        read, more = self._read_settings(cluster, sample, over_all([failure.groups for failure in cases]))
+        sample = settings.sample(_concerned(cases, osd_map.up), osd_map.tree.class_of)
+        # One without placement groups has no logs.
+        groups = over_all(failure.groups for failure in cases if failure.groups and failure.groups.high)
+        read, more = self._read_settings(cluster, sample, groups)
         size = exactly(placement.object_bytes) if placement.object_bytes and not parsed_args.object_size else None
         complete = _fill(
             replace(inputs, object_size=size or inputs.object_size, status_delay=self._status_delay(cluster)),
@@ -221,10 +223,10 @@ def _fill(inputs: Inputs, by: Inputs) -> Inputs:
     return replace(inputs, **{name: getattr(by, name) for name in names})
 
 
-def _some(osds: Sequence[int]) -> list[int]:
-    """The first, one in the middle and the last: each takes a second to ask."""
-    order = sorted(osds)
-    return sorted({order[0], order[len(order) // 2], order[-1]}) if order else []
+def _concerned(cases: Sequence[Failure], up: Collection[int]) -> Collection[int]:
+    """Those up that share placement groups with what fails: others may have other devices and settings."""
+    groups = {osd for failure in cases for group in failure.recovering for osd in group.osds}
+    return groups.intersection(up) or up
 
 
 def _source_words(inputs: Inputs, read: Inputs, osds: Sequence[str]) -> tuple[str, ...]:

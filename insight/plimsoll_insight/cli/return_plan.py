@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from plimsoll_insight.ordered_return.control import HostView
 from plimsoll_insight.ordered_return.hosts import Ways
 from plimsoll_insight.ordered_return.plan import Returning, WavePlan, fits, plan, wave_seconds
 from plimsoll_insight.ordered_return.prediction import Away, in_peace, log_means, returning
+from plimsoll_insight.slow.tree import Tree
 
 if TYPE_CHECKING:
     from plimsoll_insight.adapters.cluster_writer import ClusterWriter
@@ -210,9 +211,10 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
     osd_hosts = OsdHosts(ways=ways, host_of=away.host_of(), deadline=_DEADLINE)
     own = sorted({away.host_of()[osd] for osd in osds})
     ways.check_reach(own)
-    others = sorted({away.host_of()[osd] for osd in osd_map.up if osd in away.host_of()} - set(own))
+    alike = _alike(osds, osd_map.up, tree)
+    others = sorted({away.host_of()[osd] for osd in alike if osd in away.host_of()} - set(own))
     views = osd_hosts.views([*own, *others[:_SAMPLE]])
-    inputs, has_mclock = _inputs(command, parsed_args, cluster, osd_map.up, views, away, _writes(health, groups))
+    inputs, has_mclock = _inputs(command, parsed_args, cluster, alike, views, away, _writes(health, groups))
     try:
         sizes = cluster.log_sizes()
     except PlimsollError as error:
@@ -245,6 +247,12 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
         refusals=refusals,
         has_mclock=has_mclock,
     )
+
+
+def _alike(osds: Collection[int], up: Collection[int], tree: Tree) -> Collection[int]:
+    """Those up of the device classes of these OSDs, if there are any: others may hold more memory, or less."""
+    kinds = {tree.class_of.get(osd) for osd in osds}
+    return frozenset(osd for osd in up if tree.class_of.get(osd) in kinds) or up
 
 
 def _times(cluster: ClusterWriter, osd_map: OsdMap, osds: Iterable[int]) -> dict[int, float]:
@@ -288,14 +296,13 @@ def _inputs(
     command: LocalCommand,
     parsed_args: argparse.Namespace,
     cluster: ClusterWriter,
-    up: Iterable[int],
+    alike: Collection[int],
     views: dict[str, HostView],
     away: Away,
     writes: float | None,
 ) -> tuple[Inputs, bool | None]:
     """For the forecast, and whether OSDs have mClock. What cannot be had is unknown, and told."""
-    order, placement = sorted(up), away.placement
-    sample = sorted({order[0], order[len(order) // 2], order[-1]}) if order else []
+    placement, sample = away.placement, settings.sample(alike, away.tree.class_of)
     read, measurement, has_mclock = Inputs(), Inputs(), None
     try:
         osds = [cluster.osd_settings(osd) for osd in sample]
@@ -304,7 +311,7 @@ def _inputs(
         measurement = settings.measured_by([cluster.counters(osd) for osd in sample])
     except PlimsollError as error:
         command.warn_of(f"Some settings or counters of OSDs are unknown: {error}")
-    resident = [size for view in views.values() for size in view.resident.values()]
+    resident = [size for view in views.values() for osd, size in view.resident.items() if osd in alike]
     memory = in_peace(resident, read.osd_memory)
     if parsed_args.osd_memory is not None:
         try:

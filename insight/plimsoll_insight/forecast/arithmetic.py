@@ -61,9 +61,10 @@ def written_objects(writes: float, objects: float) -> float:
 
 def log_entries(groups: float, target: float = LOG_TARGET, most: float = LOG_MOST, least: float = LOG_LEAST) -> float:
     """Of each placement group of an OSD that has so many, by Ceph's defaults since Octopus, or by these settings
-    (PeeringState::calc_trim_to and OSDService::get_target_pg_log_entries).
+    (PeeringState::calc_trim_to and OSDService::get_target_pg_log_entries). Of an OSD without groups, of as few as
+    there may be.
     """
-    return max(min(target / groups, most), least)
+    return max(min(target / groups, most), least) if groups else most
 
 
 def copies_held(missing: float, places: float) -> float:

@@ -292,14 +292,16 @@ def _pool(entry: Mapping[str, Any], stats: Mapping[int, Mapping[str, Any]]) -> I
         return
     of = stats[number]
     size = of["stored"] if "stored" in of else of["bytes_used"]  # before Nautilus that was without copies
+    # Placement groups whose count is wrong until they are scrubbed make the sum of a small pool negative (tracker
+    # 43308).
     yield (
         number,
         Pool(
             name=str(entry.get("pool_name", number)),
             size=int(entry["size"]),
             least=int(entry["min_size"]),
-            objects=int(of["objects"]),
-            stored=int(size),
+            objects=max(int(of["objects"]), 0),
+            stored=max(int(size), 0),
         ),
     )
 

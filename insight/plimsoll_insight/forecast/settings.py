@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
@@ -20,6 +20,8 @@ SLOWEST = 2.0
 """How many times longer than on average the last of all placement groups peers, an assumption."""
 _STEPS = ("getinfo", "getlog", "getmissing", "waitupthru")
 """The states within Peering; but for Down and Incomplete, in which a group waits for an OSD (PeeringState)."""
+_LOG_TARGET = "osd_target_pg_log_entries_per_osd"
+"""Since Octopus."""
 _TICKS = 3.0
 """Seconds that a report of an OSD takes to the next map: each OSD looks for silent ones once a second (OSD::tick),
 and the monitors gather what they change for a second (paxos_propose_interval)."""
@@ -65,7 +67,10 @@ class OsdSettings:
         return Range(grace, grace + self._of("osd_heartbeat_interval") + _TICKS)
 
     def log_entries(self, groups: float) -> float:
-        names = "osd_target_pg_log_entries_per_osd", "osd_max_pg_log_entries", "osd_min_pg_log_entries"
+        if _LOG_TARGET not in self.values:
+            # Until Nautilus each group that is degraded has so many, no matter how many there are (calc_trim_to).
+            return self._of("osd_max_pg_log_entries")
+        names = _LOG_TARGET, "osd_max_pg_log_entries", "osd_min_pg_log_entries"
         return arithmetic.log_entries(groups, *map(self._of, names))
 
     @property
@@ -94,6 +99,14 @@ def known_by(osds: Sequence[OsdSettings], groups: Range | None) -> Inputs:
         return inputs
     ends = [osd.log_entries(each) for osd in osds for each in (groups.low, groups.high)]
     return replace(inputs, log_entries=over(ends))
+
+
+def sample(osds: Collection[int], class_of: Mapping[int, str]) -> list[int]:
+    """Of each device class the first, one in the middle and the last: each takes a second to ask."""
+    by_class: dict[str, list[int]] = {}
+    for osd in sorted(osds):
+        by_class.setdefault(class_of.get(osd, ""), []).append(osd)
+    return sorted({each[place] for each in by_class.values() for place in (0, len(each) // 2, -1)})
 
 
 def usual() -> Inputs:

@@ -32,7 +32,7 @@ def test_few_writes_reach_as_many_objects_and_many_reach_all() -> None:
 
 
 def test_logs_have_a_budget_for_each_osd_and_bounds_for_each_placement_group() -> None:
-    assert [arithmetic.log_entries(groups) for groups in (10, 100, 3000)] == [10_000, 3000, 250]
+    assert [arithmetic.log_entries(groups) for groups in (0, 10, 100, 3000)] == [10_000, 10_000, 3000, 250]
     assert [arithmetic.log_entries(groups, 8000, 500, 100) for groups in (10, 40, 1000)] == [500, 200, 100]
 
 

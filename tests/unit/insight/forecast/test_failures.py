@@ -72,6 +72,12 @@ def test_answers_of_ceph_are_read_with_and_without_the_frame_of_nautilus(groups:
     assert (found.object_bytes, found.copies) == (10, exactly(2))
 
 
+def test_a_negative_count_of_objects_is_none_of_them() -> None:
+    usage = {"pools": [{"name": "volumes", "id": 1, "stats": {"objects": -3, "stored": -4096}}]}
+    found = placement(json.dumps(GROUPS), json.dumps(DETAILS), json.dumps(usage))
+    assert (found.pools[1].objects, found.pools[1].stored) == (0, 0)
+
+
 def test_a_shard_that_is_missing_already_is_on_no_osd() -> None:
     """Else a group of k=2, m=1 with a hole would seem to serve with one shard, and the hole to be an OSD of many."""
     rows = [{"pgid": "1.0", "acting": [0, 2147483647, 2]}, {"pgid": "1.1", "acting": [1, 2147483647, 3]}]

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.forecast import settings
 from plimsoll_insight.forecast.ranges import Range, exactly
 
@@ -44,6 +45,19 @@ def test_osds_that_differ_give_ranges() -> None:
     assert known.log_entries == Range(1000, 3000)
     # From the grace on; an interval and the ticks of OSDs and monitors may come to it.
     assert known.detect == Range(20, 29)
+
+
+def test_each_device_class_is_asked() -> None:
+    kinds = {osd: "hdd" if osd < 40 else "ssd" for osd in range(50)}
+    assert settings.sample(range(50), kinds) == [0, 20, 39, 40, 45, 49]
+    assert (settings.sample([7, 3], {}), settings.sample([], kinds)) == ([3, 7], [])
+
+
+def test_of_a_nautilus_without_a_budget_of_logs_the_rest_is_known() -> None:
+    nautilus = osd(osd_recovery_max_active="3", osd_max_pg_log_entries="9000", osd_min_pg_log_entries="3000")
+    values = {name: value for name, value in nautilus.values.items() if "target_pg_log" not in name}
+    known = settings.known_by([replace(nautilus, values=values)], Range(100, 300))
+    assert (known.recovery_active, known.log_entries) == (exactly(3), exactly(9000))
 
 
 def test_a_setting_that_is_not_there_is_named_and_no_zero() -> None:
