@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.util import locks
+from plimsoll_insight.adapters.cluster import LiveCluster
 from plimsoll_insight.adapters.returning_osds import OsdHosts
 from plimsoll_insight.cli.return_plan import SYSTEMD
+from plimsoll_insight.ordered_return.cluster import full_placement, osd_map
 from plimsoll_insight.ordered_return.hosts import NotStarted, Ways
 from plimsoll_insight.ordered_return.journal import ChangeTarget, ClusterChange, ReturnJournal, TargetKind
 from tests.functional.conftest import Ran
@@ -61,8 +64,7 @@ exit 0
 
 
 OSDMAPTOOL = """#!/bin/sh
-case "$*" in *--clear-temp*) ;; *) exit 1 ;; esac
-echo "$@" > {home}/mapped
+case "$*" in *"--mark-up 1 --adjust-crush-weight "*" --save") exit ;; *--clear-temp*) ;; *) exit 1 ;; esac
 printf '1.0\\t[0,1]\\t0\\n'
 cat {home}/more-groups 2>/dev/null
 true
@@ -163,17 +165,78 @@ def test_a_return_starts_what_is_down_forbids_restarts_for_that_time_and_is_reco
     assert [entry["what"] for entry in status["entries"]] == [*["change"] * 2, "start", *["restored"] * 2, "end"]
 
 
-def test_an_osd_of_crush_weight_0_has_no_group_in_the_full_placement(
-    cluster: Cluster, plimsoll: Callable[..., Ran]
+def test_the_full_placement_has_what_is_down_and_leaves_out_what_stays_out(tmp_path: Path) -> None:
+    """By Ceph's own tool, of which ``--mark-up-in`` would bring back all."""
+
+    def osdmaptool(*words: str) -> str:
+        argv = ("osdmaptool", "osds", *words)
+        return subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    osdmaptool("--createsimple", "8", "--with-default-pool", "--pg-bits", "5")
+    osdmaptool("--mark-up-in", "--adjust-crush-weight", "7:0", "--save")
+    expected = full_placement(
+        osdmaptool("--mark-out", "3", "--adjust-crush-weight", "99:0", "--save", "--test-map-pgs-dump")
+    )
+    down = {"osd": 0, "up": 0, "down_at": 5, "state": ["exists"]}
+    for osd in (1, 2, 3):
+        # The tool has no word for down: these have a weight of nothing instead.
+        osdmaptool("--mark-out", str(osd), "--adjust-crush-weight", "99:0", "--save")
+    told = {"fsid": FSID, "modified": "2026-11-30T10:06:24.8+0000", "flags": "", "osd_xinfo": [],
+            "osds": [*(down | {"osd": osd, "state": ["autoout", "exists"]} for osd in (1, 2)),
+                     down | {"osd": 3}, down | {"osd": 4, "up": 1, "state": ["exists", "up"]}]}  # fmt: skip
+    (tmp_path / "ceph").write_text(f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; cp {tmp_path}/osds "$2"\n')
+    (tmp_path / "ceph").chmod(0o755)
+    live = LiveCluster(conf=tmp_path / "ceph.conf", client="admin", deadline=30, command=str(tmp_path / "ceph"))
+    placement = live.full_placement(osd_map(json.dumps(told)))
+    assert placement == expected
+    members = {osd for osds in placement.values() for osd in osds}
+    assert members == {0, 1, 2, 4, 5, 6}
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "status", "complaint"),
+    [
+        ("tree.json", ('"children": [1]', '"children": []'), 0, "osd.1: in no host of the CRUSH map, and left out"),
+        ("ceph", ('"log_size": 40', '"log": 40'), 2, "The logs of placement groups may be full: ceph pg dump pgs"),
+        (
+            "groups-0.json",
+            ('"active+undersized"', '"unknown"'),
+            2,
+            "The manager has no report of 1 placement group: their logs are taken as full",
+        ),
+        (
+            "osd.json",
+            ("osd_max_backfills", "of_another_release"),
+            2,
+            "Some settings or counters of OSDs are unknown: the configuration that is in force has no number for"
+            " osd_max_backfills",
+        ),
+        (
+            "dump-0.json",
+            ('"state": ["exists"]', '"state": ["exists", "noup"]'),
+            3,
+            "return run would refuse: osd.1 has the flag noup: ceph osd rm-noup osd.1, or --skip it",
+        ),
+        ("flags", ("", ",noin"), 3, "refuse: the cluster has the flag noin: ceph osd unset noin"),
+        ("host", ("MemTotal", "Total"), 3, "refuse: the memory of host-1 is unknown: /proc/meminfo has no MemTotal"),
+    ],
+)
+def test_what_is_unknown_or_would_be_refused_is_told(
+    cluster: Cluster, plimsoll: Callable[..., Ran], file: str, change: tuple[str, str], status: int, complaint: str
 ) -> None:
-    tree = json.loads((cluster.home / "tree.json").read_text())
-    cluster.run(plimsoll, "plan")
-    assert "--adjust-crush-weight" not in (cluster.home / "mapped").read_text()
-    for osd in tree["nodes"][-2:]:
-        osd["crush_weight"] = 0
-    cluster.write("tree.json", tree)
-    cluster.run(plimsoll, "plan")
-    assert "--adjust-crush-weight 0:0,1:0" in (cluster.home / "mapped").read_text()
+    text = (cluster.home / file).read_text()
+    assert change[0] in text
+    (cluster.home / file).write_text(text.replace(*change))
+    ran = cluster.run(plimsoll, "plan")
+    assert (ran.status, complaint in ran.err) == (status, True), ran.err
+
+
+def test_memory_of_which_nothing_is_known_has_to_be_given(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:
+    cluster.write("osd.json", [])
+    (cluster.home / "host").write_text((cluster.home / "host").read_text().replace("--id 0", "--of nobody"))
+    ran = cluster.run(plimsoll, "plan")
+    assert (ran.status, "the memory that 1 OSD will take is unknown: give --osd-memory" in ran.err) == (3, True)
+    assert cluster.run(plimsoll, "plan", "--osd-memory", "50MiB").status == 2
 
 
 def test_an_osd_holds_what_those_of_its_device_class_hold(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:

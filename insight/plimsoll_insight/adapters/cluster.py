@@ -20,6 +20,7 @@ from plimsoll_insight.forecast import failures, settings
 from plimsoll_insight.ordered_return import cluster as osds
 from plimsoll_insight.slow import dumps, pools, tree
 from plimsoll_insight.slow.events import LogClock, SlowRequest
+from plimsoll_insight.slow.tree import NO_OSD
 
 OF_MONITORS = frozenset({
     "config dump", "df", "fs dump", "fsid", "mds metadata",
@@ -111,21 +112,25 @@ class LiveCluster:
         """Entries in the logs of placement groups, by their ids. Raises as ``map`` does."""
         return osds.log_sizes(self._run("pg", "dump", "pgs").decode("utf-8", "replace"))
 
-    def full_placement(self) -> dict[str, tuple[int, ...]]:
-        """Where they are while all OSDs are up. Raises as ``map`` does."""
-        # A temporary placement stays while its last OSD is up, and hides those that were members before.
+    def full_placement(self, osd_map: osds.OsdMap) -> dict[str, tuple[int, ...]]:
+        """Where they are while all OSDs are up that could return. Raises as ``map`` does."""
         with tempfile.TemporaryDirectory(prefix="plimsoll-") as directory:
             file = f"{directory}/osdmap"
             self._run("osd", "getmap", "-o", file)
-            argv = [self.osdmaptool, file, "--mark-up-in", "--clear-temp", "--test-map-pgs-dump"]
-            # Of an OSD without weight --mark-up-in makes one of 1 (osdmaptool.cc).
-            if none := osds.without_weight(self._run("osd", "tree").decode("utf-8", "replace")):
-                argv += ["--adjust-crush-weight", ",".join(f"{osd}:0" for osd in none)]
-            try:
-                answer = self._run_program("osdmaptool", argv, self.deadline)
-            except Unreachable as error:
-                raise Unreachable(f"{error} (Debian has it in the package ceph-base)") from error
+            # --mark-up-in would fill those too that are out or destroyed, and forget the reweights of all. One that
+            # is up takes one OSD a run, and keeps it where a weight is adjusted: that of none here (osdmaptool.cc).
+            for osd in osd_map.down:
+                is_in = ("--mark-in", str(osd)) if osd_map.osds[osd].is_auto_out else ()
+                self._map_tool(file, "--mark-up", str(osd), *is_in, "--adjust-crush-weight", f"{NO_OSD}:0", "--save")
+            # A temporary placement stays while its last OSD is up, and hides those that were members before.
+            answer = self._map_tool(file, "--clear-temp", "--test-map-pgs-dump")
         return osds.full_placement(answer.decode("utf-8", "replace"))
+
+    def _map_tool(self, *words: str) -> bytes:
+        try:
+            return self._run_program("osdmaptool", [self.osdmaptool, *words], self.deadline)
+        except Unreachable as error:
+            raise Unreachable(f"{error} (Debian has it in the package ceph-base)") from error
 
     def health(self) -> tuple[ClusterCounts, osds.ReturnHealth]:
         """Both of one answer. Raises as ``map`` does."""

@@ -197,7 +197,7 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
         command.warn_of(f"{', '.join(f'osd.{osd}' for osd in strays)}: in no host of the CRUSH map, and left out")
     if not osds:
         return None
-    groups, every, health = cluster.groups(), cluster.full_placement(), cluster.health()[1]
+    groups, every, health = cluster.groups(), cluster.full_placement(osd_map), cluster.health()[1]
     placement = cluster.placement()
     # A pool may be deleted between two of these questions.
     whole = {id: members for id, members in every.items() if int(id.partition(".")[0]) in placement.pools}

@@ -119,6 +119,8 @@ class Osd:
     """The epoch of the map since which it is down."""
     flags: frozenset[str] = frozenset()
     """Its own, of those with which it does not serve again."""
+    is_auto_out: bool = False
+    """The monitors took it out because it was down, and take it in when it is up again."""
 
 
 @frozen(kw_only=True)
@@ -183,6 +185,7 @@ def _osd(entry: Mapping[str, Any], more: Mapping[str, Any] | None) -> Osd:
         down_since=since,
         down_at=int(entry["down_at"]),
         flags=BLOCKING_FLAGS.intersection(entry["state"]),
+        is_auto_out="autoout" in entry["state"],
     )
 
 
@@ -215,20 +218,8 @@ def log_sizes(text: str) -> dict[str, int]:
         raise Rejected(f"ceph pg dump pgs cannot be read: {complaint(error)}") from error
 
 
-def without_weight(text: str) -> list[int]:
-    """OSDs of CRUSH weight 0, which have no placement group: of ``ceph osd tree`` as JSON. Raises ``Rejected``."""
-    try:
-        osds = [node for node in json.loads(text)["nodes"] if node["type"] == "osd"]
-        weighty = {int(node["id"]) for node in osds if node.get("crush_weight") != 0}
-        return sorted({int(node["id"]) for node in osds} - weighty)
-    except UNREADABLE as error:
-        raise Rejected(f"ceph osd tree cannot be read: {complaint(error)}") from error
-
-
 def full_placement(text: str) -> dict[str, tuple[int, ...]]:
-    """Where placement groups are while all OSDs are up: of ``osdmaptool --mark-up-in --test-map-pgs-dump``. Raises
-    ``Rejected``.
-    """
+    """Where placement groups are: of ``osdmaptool --test-map-pgs-dump``. Raises ``Rejected``."""
     rows = {group: tuple(map(int, osds.split(","))) for group, osds in _ROW.findall(text) if osds}
     if not rows:
         raise Rejected("osdmaptool --test-map-pgs-dump: no placement group in what it prints")

@@ -140,15 +140,6 @@ def test_damage_is_expected_where_it_is_but_objects_that_an_osd_which_is_down_ma
     assert (health.unexpected(()) == []) is expected
 
 
-def test_osds_of_crush_weight_0_have_no_placement_group() -> None:
-    osd = {"type": "osd"}
-    nodes = [{"id": -1, "type": "root", "crush_weight": 0}, osd | {"id": 0, "crush_weight": 0.5},
-             osd | {"id": 1, "crush_weight": 0}, osd | {"id": 2}, osd | {"id": 3, "crush_weight": 0},
-             osd | {"id": 3, "crush_weight": 1}]  # fmt: skip
-    stray = [osd | {"id": 4, "crush_weight": 0}]
-    assert cluster.without_weight(json.dumps({"nodes": nodes, "stray": stray})) == [1]
-
-
 def test_the_placement_of_osdmaptool_is_read_with_its_holes() -> None:
     text = "osdmaptool: osdmap file\npool 1 pg_num 2\n1.0\t[0,2]\t0\n1.1f\t[2147483647,1]\t1\n"
     assert cluster.full_placement(text + "#osd\tcount\n") == {"1.0": (0, 2), "1.1f": (1,)}
@@ -168,7 +159,6 @@ def test_only_what_is_set_for_all_osds_is_the_value_before() -> None:
         cluster.groups,
         cluster.log_sizes,
         cluster.full_placement,
-        cluster.without_weight,
         cluster.health,
         cluster.osd_section,
         hosts.memory,
