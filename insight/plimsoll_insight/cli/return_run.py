@@ -346,7 +346,7 @@ def restore_former(
     ways = Ways(
         on_host=tuple(begin["on_host"]), unit=str(begin["unit"]), start=SYSTEMD, restart=SYSTEMD, fsid=former.fsid
     )
-    host_of = {osd: bucket.name for osd, bucket in cluster.map().tree.bucket_of.items()}
+    host_of = {osd: bucket.host for osd, bucket in cluster.map().tree.bucket_of.items()}
     world = ReturnWorld(cluster, OsdHosts(ways=ways, host_of=host_of, deadline=cluster.deadline), (), frozenset())
     book = ReturnJournal(home / journal.NAME, entries[-1].run, who(), lambda: datetime.now(UTC))
     problems = restore(tuple(former.changes.values()), world, book, say)

@@ -256,7 +256,7 @@ def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
 
 
 def _hosts(tree: Tree, osds: Collection[int]) -> int:
-    return len({tree.bucket_of[osd].path for osd in osds})
+    return len({tree.bucket_of[osd].host for osd in osds})
 
 
 def placement(groups: str, details: str, usage: str) -> Placement:

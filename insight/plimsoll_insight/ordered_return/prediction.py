@@ -27,7 +27,7 @@ class Away:
     """When epochs of the map began, of those that were asked."""
 
     def host_of(self) -> dict[int, str]:
-        return {osd: bucket.name for osd, bucket in self.tree.bucket_of.items()}
+        return {osd: bucket.host for osd, bucket in self.tree.bucket_of.items()}
 
     def away(self, osd: int) -> float | None:
         """Seconds."""
@@ -64,7 +64,7 @@ def _returning(cluster: Away, osd: int, inputs: Inputs, condition: str | None, s
     figures = forecast(failure, replace(inputs, away=None if away is None else exactly(away)))
     return Returning(
         number=osd,
-        host=cluster.tree.bucket_of[osd].name,
+        host=cluster.tree.bucket_of[osd].host,
         away=away,
         condition=condition,
         groups=0 if failure.groups is None else round(failure.groups.low),

@@ -60,5 +60,5 @@ def _hosts(osds: Mapping[int, int], tree: Tree | None) -> Mapping[str, int]:
     hosts: Counter[str] = Counter()
     for osd, number in osds.items():
         if tree and osd in tree.bucket_of:
-            hosts[tree.bucket_of[osd].name] += number
+            hosts[tree.bucket_of[osd].host] += number
     return hosts

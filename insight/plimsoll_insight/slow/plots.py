@@ -84,7 +84,7 @@ def chart_of(over: OverTime, tree: Tree | None) -> SlowChart:
         for osd, count in each.osds.items():
             osds.setdefault(osd, [0] * columns)[at] += count
     place = {osd: number for number, osd in enumerate(tree.osds)} if tree else {}
-    of_host = {osd: bucket.name for osd, bucket in tree.bucket_of.items()} if tree else {}
+    of_host = {osd: bucket.host for osd, bucket in tree.bucket_of.items()} if tree else {}
     short = _short(dict.fromkeys(of_host.values()))
     order = sorted(_most(osds), key=lambda osd: (place.get(osd, len(place)), osd))
     several = 1 < len(hosts) < len(osds)

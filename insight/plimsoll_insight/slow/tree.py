@@ -41,6 +41,11 @@ class CrushBucket:
     def name(self) -> str:
         return self.path[-1][1]
 
+    @property
+    def host(self) -> str:
+        """The name of the host that it is or is in: a map may have buckets between hosts and OSDs. Else its own."""
+        return next((name for type, name in self.path if type == "host"), self.name)
+
 
 @frozen
 class Tree:

@@ -52,6 +52,12 @@ def test_several_fail_together() -> None:
     assert found.stopped == exactly(0.6)
 
 
+def test_what_is_between_a_host_and_its_osds_is_no_host() -> None:
+    shelves = {osd: CrushBucket((ROOT, A if osd < 2 else B, ("shelf", f"s{osd}"))) for osd in range(4)}
+    found = {one.name: one for one in each_of("host", Tree(shelves), PLACED)}
+    assert (found["a"].osds, found["a"].hosts, found["a"].hosts_left) == (2, 1, 1)
+
+
 def test_what_the_map_has_not_is_named() -> None:
     with pytest.raises(UnknownBucket, match="the CRUSH map has no rack1"):
         together(["rack1"], TREE, PLACED)

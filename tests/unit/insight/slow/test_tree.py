@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_insight.slow.tree import UnreadableTree, parse
+from plimsoll_insight.slow.tree import CrushBucket, UnreadableTree, parse
 
 JEWEL = """\
 ID WEIGHT   TYPE NAME               UP/DOWN REWEIGHT PRIMARY-AFFINITY
@@ -92,6 +92,11 @@ def test_levels_by_tabs_and_without_the_shadows_of_device_classes(name: str, hos
     assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == {
         osd: (("root", "default"), ("host", host)) for osd, host in hosts.items()
     }
+
+
+def test_a_bucket_in_a_host_is_of_that_host() -> None:
+    path = (("root", "default"), ("rack", "r1"), ("host", "a"), ("shelf", "a-1"))
+    assert [CrushBucket(path[:depth]).host for depth in (2, 3, 4)] == ["r1", "a", "a"]
 
 
 def test_shadows_in_json_are_left_out() -> None:
