@@ -54,6 +54,8 @@ class Tree:
     bucket_of: Mapping[int, CrushBucket]
     class_of: Mapping[int, str] = field(default_factory=dict)
     """``hdd``, ``ssd``; empty where it has none."""
+    links: Sequence[tuple[int, CrushBucket]] = ()
+    """Where OSDs are besides: a bucket may be in several (``ceph osd crush link``)."""
 
     @property
     def osds(self) -> Sequence[int]:
@@ -74,11 +76,17 @@ class Tree:
         return osds
 
     def buckets(self) -> dict[CrushBucket, list[int]]:
-        """All OSDs below each bucket; a bucket comes before those in it."""
+        """All OSDs below each bucket; a bucket comes before those in it, but for those that are linked into it."""
         below: dict[CrushBucket, list[int]] = {}
         for osd, bucket in self.bucket_of.items():
             for depth in range(1, len(bucket.path) + 1):
                 below.setdefault(CrushBucket(bucket.path[:depth]), []).append(osd)
+        by_name = {bucket.name: bucket for bucket in below} if self.links else {}
+        for osd, bucket in self.links:
+            for depth, (_, name) in enumerate(bucket.path, 1):
+                osds = below.setdefault(by_name.setdefault(name, CrushBucket(bucket.path[:depth])), [])
+                if osd not in osds:
+                    osds.append(osd)
         return below
 
 
@@ -87,7 +95,9 @@ def parse(text: str, where: str) -> Tree:
     try:
         pairs = _of_json(json.loads(text)) if text.lstrip().startswith("{") else _of_text(text)
         rows = list(pairs)
-        tree = Tree({osd: bucket for osd, bucket, _ in rows}, {osd: kind for osd, _, kind in rows})
+        bucket_of = {osd: bucket for osd, bucket, _ in rows}
+        links = [(osd, bucket) for osd, bucket, _ in rows if bucket != bucket_of[osd]]
+        tree = Tree(bucket_of, {osd: kind for osd, _, kind in rows}, links)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError):
         tree = Tree({})
     if not tree.bucket_of:

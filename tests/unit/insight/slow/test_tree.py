@@ -94,6 +94,38 @@ def test_levels_by_tabs_and_without_the_shadows_of_device_classes(name: str, hos
     }
 
 
+LINKED = """\
+ID   CLASS  WEIGHT   TYPE NAME          STATUS  REWEIGHT  PRI-AFF
+-50         3.00000  root fast
+ -3         2.00000      host a
+  0    ssd  1.00000          osd.0          up   1.00000  1.00000
+  1    ssd  1.00000          osd.1          up   1.00000  1.00000
+ -1         3.00000  root default
+ -4         1.00000      host b
+  2    ssd  1.00000          osd.2          up   1.00000  1.00000
+ -3         2.00000      host a
+  0    ssd  1.00000          osd.0          up   1.00000  1.00000
+  1    ssd  1.00000          osd.1          up   1.00000  1.00000
+"""
+
+
+def linked_json() -> str:
+    """As Ceph prints it: what is in two roots twice."""
+    osds = {osd: {"id": osd, "name": f"osd.{osd}", "type": "osd", "device_class": "ssd"} for osd in range(3)}
+    a = {"id": -3, "name": "a", "type": "host", "children": [1, 0]}
+    fast = {"id": -50, "name": "fast", "type": "root", "children": [-3]}
+    default = {"id": -1, "name": "default", "type": "root", "children": [-3, -4]}
+    b = {"id": -4, "name": "b", "type": "host", "children": [2]}
+    return json.dumps({"nodes": [fast, a, osds[0], osds[1], default, b, osds[2], a, osds[0], osds[1]], "stray": []})
+
+
+@pytest.mark.parametrize("text", [LINKED, linked_json()])
+def test_a_host_that_is_linked_into_two_roots_is_in_both_and_one_host(text: str) -> None:
+    found = {bucket.name: sorted(osds) for bucket, osds in parse(text, "tree").buckets().items()}
+    assert found == {"fast": [0, 1], "default": [0, 1, 2], "a": [0, 1], "b": [2]}
+    assert len(parse(text, "tree").buckets()) == 4
+
+
 def test_a_bucket_in_a_host_is_of_that_host() -> None:
     path = (("root", "default"), ("rack", "r1"), ("host", "a"), ("shelf", "a-1"))
     assert [CrushBucket(path[:depth]).host for depth in (2, 3, 4)] == ["r1", "a", "a"]
