@@ -140,7 +140,7 @@ def test_what_is_not_given_is_asked_of_osds_and_told(plimsoll: Callable[..., Ran
     # And 1 s of peering, up to 3 s until the status tells.
     assert "41–44 s" in ran.out
     assert (
-        "Of osd.0 and osd.1: osd_recovery_max_active 3, osd_recovery_sleep 100 ms, osd_max_backfills 1, 4 GiB"
+        "Of osd.0 and osd.1: osd_recovery_max_active 3, a recovery sleep of 100 ms, osd_max_backfills 1, 4 GiB"
         " of memory an OSD (osd_memory_target), logs of 500 entries, writes that took 2.0 ms since they started"
     ) in " ".join(ran.out.split())
     for sleep, low, high in (("0s", 21, 24), ("0s..0.1s", 21, 44)):

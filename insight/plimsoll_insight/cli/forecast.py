@@ -114,7 +114,7 @@ class ForecastList(LocalCommand, Listing):
             ("--network", "RATE", "of a host for replication: 10Gbit/s, 1200MB"),
             ("--disk", "RATE", "of an OSD, when whole objects are written: 900MB"),
             ("--recovery-active", "NUMBER", "osd_recovery_max_active of an OSD"),
-            ("--recovery-sleep", "TIME", "osd_recovery_sleep; default: 0"),
+            ("--recovery-sleep", "TIME", "osd_recovery_sleep, or osd_recovery_sleep_degraded; default: 0"),
             (
                 "--max-backfills",
                 "NUMBER",
@@ -519,7 +519,7 @@ def _whole_words(value: float) -> str:
 
 _READ: Mapping[str, Callable[[Range], str]] = {
     "recovery_active": lambda value: f"osd_recovery_max_active {_in_words(value, _whole_words)}",
-    "recovery_sleep": lambda value: f"osd_recovery_sleep {_in_words(value, _seconds)}",
+    "recovery_sleep": lambda value: f"a recovery sleep of {_in_words(value, _seconds)}",
     "max_backfills": lambda value: f"osd_max_backfills {_in_words(value, _whole_words)}",
     "osd_memory": lambda value: f"{_in_words(value, size_words)} of memory an OSD (osd_memory_target)",
     "log_entries": lambda value: f"logs of {_in_words(value, _count)} entries",

@@ -24,6 +24,7 @@ from plimsoll_insight.forecast import settings
 from plimsoll_insight.forecast.failures import Placement
 from plimsoll_insight.forecast.forecast import Inputs
 from plimsoll_insight.forecast.ranges import Range, exactly, over
+from plimsoll_insight.forecast.settings import OsdSettings
 from plimsoll_insight.ordered_return import hosts, messages
 from plimsoll_insight.ordered_return.cluster import BLOCKING_FLAGS, OsdMap, ReturnGroup, ReturnHealth
 from plimsoll_insight.ordered_return.control import HostView
@@ -69,7 +70,12 @@ class ClusterLook:
     views: dict[str, HostView]
     refusals: tuple[str, ...]
     """What else is wrong, a sentence each."""
-    has_mclock: bool | None
+    settings: tuple[OsdSettings, ...]
+    """Of some OSDs that are up; without any where they are unknown."""
+
+    @property
+    def has_mclock(self) -> bool | None:
+        return any(osd.has_mclock for osd in self.settings) if self.settings else None
 
 
 class ReturnPlan(LocalCommand, Listing):
@@ -214,7 +220,7 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
     alike = _alike(osds, osd_map.up, tree)
     others = sorted({away.host_of()[osd] for osd in alike if osd in away.host_of()} - set(own))
     views = osd_hosts.views([*own, *others[:_SAMPLE]])
-    inputs, has_mclock = _inputs(command, parsed_args, cluster, alike, views, away, _writes(health, groups))
+    inputs, osd_settings = _inputs(command, parsed_args, cluster, alike, views, away, _writes(health, groups))
     try:
         sizes = cluster.log_sizes()
     except PlimsollError as error:
@@ -245,7 +251,7 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
         whole=whole,
         views={host: views[host] for host in own},
         refusals=refusals,
-        has_mclock=has_mclock,
+        settings=osd_settings,
     )
 
 
@@ -300,14 +306,14 @@ def _inputs(
     views: dict[str, HostView],
     away: Away,
     writes: float | None,
-) -> tuple[Inputs, bool | None]:
-    """For the forecast, and whether OSDs have mClock. What cannot be had is unknown, and told."""
+) -> tuple[Inputs, tuple[OsdSettings, ...]]:
+    """For the forecast, and settings of some OSDs. What cannot be had is unknown, and told."""
     placement, sample = away.placement, settings.sample(alike, away.tree.class_of)
-    read, measurement, has_mclock = Inputs(), Inputs(), None
+    read, measurement = Inputs(), Inputs()
+    osds: tuple[OsdSettings, ...] = ()
     try:
-        osds = [cluster.osd_settings(osd) for osd in sample]
+        osds = tuple(cluster.osd_settings(osd) for osd in sample)
         read = settings.known_by(osds, placement.groups_of_each) if osds else read
-        has_mclock = any(osd.has_mclock for osd in osds) if osds else None
         measurement = settings.measured_by([cluster.counters(osd) for osd in sample])
     except PlimsollError as error:
         command.warn_of(f"Some settings or counters of OSDs are unknown: {error}")
@@ -326,7 +332,7 @@ def _inputs(
         copies=over(pool.size for pool in placement.pools.values()) if placement.pools else None,
         object_size=exactly(placement.object_bytes or _OBJECT_SIZE),
     )
-    return inputs, has_mclock
+    return inputs, osds
 
 
 def _refusals(

@@ -34,6 +34,7 @@ from plimsoll_insight.cli.return_plan import (
 )
 from plimsoll_insight.drill.recording import RecordingWriter, read
 from plimsoll_insight.drill.sources import Sources
+from plimsoll_insight.forecast.settings import DEGRADED_SLEEP, SLEEP, OsdSettings
 from plimsoll_insight.ordered_return import journal, messages
 from plimsoll_insight.ordered_return.control import ReturnBounds
 from plimsoll_insight.ordered_return.hosts import Ways
@@ -51,8 +52,7 @@ _BY_MCLOCK = "osd_mclock_profile"
 _OVERRIDE = "osd_mclock_override_recovery_settings"
 _WITHOUT_RECOVERY = frozenset({"norecover", "nobackfill", "norebalance"})
 """With the last, what is whole elsewhere is not moved back to OSDs that were out."""
-_SLEEP = "osd_recovery_sleep"
-_WITHOUT_MCLOCK = ("osd_max_backfills", "osd_recovery_max_active", _SLEEP)
+_WITHOUT_MCLOCK = ("osd_max_backfills", "osd_recovery_max_active", SLEEP, DEGRADED_SLEEP)
 SETTINGS = (*_WITHOUT_MCLOCK, _BY_MCLOCK, _OVERRIDE)
 _NUMBER = re.compile(r"\d{1,9}(\.\d{1,6})?", re.ASCII)
 _VALUES = {_BY_MCLOCK: re.compile(r"[a-z_]+"), _OVERRIDE: re.compile("true|false")}
@@ -158,6 +158,7 @@ class ReturnRun(LocalCommand):
         former.check_unit(look.ways.unit)
         desired |= _no_restarts(parsed_args, look)
         _check_mclock(desired, look.has_mclock)
+        _check_sleep(desired, look.settings)
         for line in (f"Cluster {look.ways.fsid}.", *messages.plan_lines(look.plan), *messages.wave_lines(look.plan)):
             self._say(line)
         for target, value in desired.items():
@@ -296,8 +297,8 @@ def _check_mclock(desired: Mapping[ChangeTarget, str], has_mclock: bool | None) 
     """Since Quincy OSDs with mClock take no notice of some settings. Raises ``UsageError``."""
     names = {target.name for target in desired if target.kind is TargetKind.SETTING}
     of_no_use = names.intersection(_WITHOUT_MCLOCK)
-    if has_mclock and _SLEEP in names:
-        raise UsageError(f"--set {_SLEEP}: OSDs have mclock_scheduler, which never sleeps, so it has no effect")
+    if has_mclock and (sleeps := names.intersection((SLEEP, DEGRADED_SLEEP))):
+        raise UsageError(f"--set {min(sleeps)}: OSDs have mclock_scheduler, which never sleeps, so it has no effect")
     if has_mclock and of_no_use and _OVERRIDE not in names:
         raise UsageError(
             f"--set {min(of_no_use)}: OSDs have mclock_scheduler, where it has no effect; give"
@@ -305,6 +306,15 @@ def _check_mclock(desired: Mapping[ChangeTarget, str], has_mclock: bool | None) 
         )
     if has_mclock is False and names.intersection((_BY_MCLOCK, _OVERRIDE)):
         raise UsageError(f"--set {_BY_MCLOCK}: OSDs have no mclock_scheduler (osd_op_queue), so it has no effect")
+
+
+def _check_sleep(desired: Mapping[ChangeTarget, str], osds: Sequence[OsdSettings]) -> None:
+    """Where there is one for groups that lack copies, the other has no effect on them. Raises ``UsageError``."""
+    names = {target.name for target in desired if target.kind is TargetKind.SETTING}
+    if SLEEP in names and DEGRADED_SLEEP not in names and any(osd.sleep_name == DEGRADED_SLEEP for osd in osds):
+        raise UsageError(
+            f"--set {SLEEP}: these OSDs sleep by {DEGRADED_SLEEP} while copies are missing; give that, or both"
+        )
 
 
 def _no_restarts(parsed_args: argparse.Namespace, look: ClusterLook) -> dict[ChangeTarget, str]:

@@ -20,6 +20,8 @@ SLOWEST = 2.0
 """How many times longer than on average the last of all placement groups peers, an assumption."""
 _STEPS = ("getinfo", "getlog", "getmissing", "waitupthru")
 """The states within Peering; but for Down and Incomplete, in which a group waits for an OSD (PeeringState)."""
+SLEEP, DEGRADED_SLEEP = "osd_recovery_sleep", "osd_recovery_sleep_degraded"
+"""Since Tentacle, and late in Reef and Squid, the first is of groups that have all copies (pull request 59516)."""
 _LOG_TARGET = "osd_target_pg_log_entries_per_osd"
 """Since Octopus."""
 _TICKS = 3.0
@@ -46,11 +48,13 @@ class OsdSettings:
 
     @property
     def sleep(self) -> float:
-        """OSD::get_osd_recovery_sleep."""
+        """Before each object of a placement group that lacks copies (OSD::get_osd_recovery_sleep_degraded)."""
         hybrid = self.is_rotational and not self.journal_is_rotational
-        return self._of("osd_recovery_sleep") or self._of(
-            f"osd_recovery_sleep_{'hybrid' if hybrid else self._device}"
-        )
+        return self._of(self.sleep_name) or self._of(f"{self.sleep_name}_{'hybrid' if hybrid else self._device}")
+
+    @property
+    def sleep_name(self) -> str:
+        return DEGRADED_SLEEP if DEGRADED_SLEEP in self.values else SLEEP
 
     @property
     def places(self) -> float:

@@ -12,6 +12,7 @@ from plimsoll_agent.util import locks
 from plimsoll_insight.cli import return_plan, return_run, return_status
 from plimsoll_insight.cli.return_run import LeftChanges
 from plimsoll_insight.drill.recording import RecordingWriter, status_line
+from plimsoll_insight.forecast.settings import OsdSettings
 from plimsoll_insight.ordered_return import journal
 from plimsoll_insight.ordered_return.journal import NAME, ChangeTarget, ClusterChange
 from tests.unit.insight.ordered_return.seen import FLAG, RESTARTS, SETTING, counts, journal_at
@@ -51,6 +52,7 @@ def test_only_settings_of_recovery_with_a_plain_value_are_set(word: str) -> None
         (("osd_max_backfills=1",), True, False),
         (("osd_max_backfills=1", "osd_mclock_override_recovery_settings=true"), True, True),
         (("osd_recovery_sleep=0.1", "osd_mclock_override_recovery_settings=true"), True, False),
+        (("osd_recovery_sleep_degraded=0.1", "osd_mclock_override_recovery_settings=true"), True, False),
         (("osd_mclock_profile=high_client_ops",), True, True),
         (("osd_mclock_profile=high_client_ops",), False, False),
     ],
@@ -61,6 +63,29 @@ def test_a_setting_that_would_have_no_effect_is_refused(names: tuple[str, ...], 
         return
     with pytest.raises(UsageError, match="no effect"):
         return_run._check_mclock(changes(*names), has_mclock)
+
+
+@pytest.mark.parametrize(
+    ("names", "in_force", "fine"),
+    [
+        (("osd_recovery_sleep=1",), {"osd_recovery_sleep": "0"}, True),
+        (("osd_recovery_sleep=1",), {"osd_recovery_sleep": "0", "osd_recovery_sleep_degraded": "0"}, False),
+        (
+            ("osd_recovery_sleep=1", "osd_recovery_sleep_degraded=1"),
+            {"osd_recovery_sleep": "0", "osd_recovery_sleep_degraded": "0"},
+            True,
+        ),
+    ],
+)
+def test_a_sleep_that_is_not_of_missing_copies_is_refused_alone(
+    names: tuple[str, ...], in_force: dict[str, str], fine: bool
+) -> None:
+    osds = [OsdSettings(in_force, is_rotational=True, journal_is_rotational=True)]
+    if fine:
+        return_run._check_sleep(changes(*names), osds)
+        return
+    with pytest.raises(UsageError, match="sleep by osd_recovery_sleep_degraded"):
+        return_run._check_sleep(changes(*names), osds)
 
 
 def test_what_lets_osds_take_a_setting_is_set_before_it() -> None:

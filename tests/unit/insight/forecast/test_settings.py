@@ -38,6 +38,16 @@ def test_what_is_not_set_depends_on_the_device(disk: str, journal: str, active: 
     assert (set_for_all.active, set_for_all.sleep) == (2, 0.5)
 
 
+@pytest.mark.parametrize(("disk", "journal", "sleep"), [("1", "1", 0.3), ("1", "0", 0.2), ("0", "0", 0.1)])
+def test_where_there_is_a_sleep_for_missing_copies_the_other_does_not_count(
+    disk: str, journal: str, sleep: float
+) -> None:
+    name = "osd_recovery_sleep_degraded"
+    own = {f"{name}_hdd": "0.3", f"{name}_hybrid": "0.2", f"{name}_ssd": "0.1"}
+    assert osd(disk, journal, osd_recovery_sleep="9", **{name: "0.0"}, **own).sleep == sleep
+    assert osd(disk, journal, **{name: "0.5"}, **own).sleep == 0.5
+
+
 def test_osds_that_differ_give_ranges() -> None:
     known = settings.known_by([osd(), osd("0", "0", osd_max_backfills="4")], Range(100, 300))
     assert (known.recovery_active, known.recovery_sleep) == (Range(3, 10), Range(0, 0.1))
