@@ -51,7 +51,7 @@ def tree_rows(
     counts: Counts, tree: Tree | None, verdict: Verdict, answer: SlowAnswer, parsed_args: argparse.Namespace
 ) -> tuple[Sequence[Column], list[Sequence[object]]]:
     top = _top(counts, parsed_args.top) if parsed_args.top else counts
-    rows = list(_rows(top, tree or Tree({}), everything=parsed_args.all))
+    rows = list(_rows(top, tree or Tree(bucket_of={}), everything=parsed_args.all))
     if parsed_args.formatter == "csv":
         types = tree.types() if tree else []
         branches = [dict(path) for path, _, _ in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
@@ -41,7 +41,8 @@ class Failure:
     share: Range
     """Of placement groups, or of hot objects: those with a copy in what fails."""
     stopped: Range | None = None
-    """The share of objects that keep fewer copies than min_size: guests that need them stop until it returns."""
+    """The share of objects that keep fewer copies than min_size, or of a stretched pool in too few sites: guests that
+    need them stop until it returns."""
     objects: Range | None = None
     """With a copy in what fails."""
     osds: int | None = None
@@ -104,9 +105,13 @@ class Pool:
     are those of all, as if these had as many as the others."""
     is_unknown: bool = False
     """It has no report of any."""
+    sites: int = 0
+    """Of a stretched pool, in how many buckets its OSDs have to be for a placement group to be active."""
+    site_type: int = 0
+    """Of such buckets, the number of their type."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Spread:
     """By the number of each pool."""
 
@@ -116,6 +121,12 @@ class Spread:
     """All that have some of these."""
     apart: Mapping[int, Collection[str]]
     """The types of buckets in which each placement group has one OSD at most, as its CRUSH rule asks for."""
+    site_of: Mapping[int, Mapping[int, str]]
+    """Of stretched pools, the site of each OSD."""
+
+    def sites(self, pool: int, osds: Iterable[int]) -> int:
+        """In how many sites these OSDs are."""
+        return len({site for osd in osds if (site := self.site_of[pool].get(osd)) is not None})
 
 
 @frozen
@@ -159,7 +170,11 @@ class Placement:
                 buckets = {names.get(osd, {}).get(type) for osd in on}
                 if len(buckets) < len(on) or None in buckets:
                     apart[pool].discard(type)
-        return Spread(number=number, osds=osds, apart=apart)
+        site_of = {
+            id: {osd: site for osd in osds.get(id, ()) if (site := names.get(osd, {}).get(kind)) is not None}
+            for id, pool in self.pools.items() if pool.sites and (kind := tree.type_of.get(pool.site_type))
+        }  # fmt: skip
+        return Spread(number=number, osds=osds, apart=apart, site_of=site_of)
 
     def failure(self, name: str, osds: Collection[int], tree: Tree, spread: Spread) -> Failure:
         """What these OSDs have. Objects are spread evenly over the placement groups of their pool; ``spread`` is that
@@ -168,6 +183,11 @@ class Placement:
         all_objects = degraded_objects = stopped_objects = anywhere_objects = 0.0
         copies = hit = anywhere = most_copies = 0
         hit_pools: set[int] = set()
+        # Where a site fails as a whole, the monitors ask for one less.
+        sites = {
+            pool: min(self.pools[pool].sites, spread.sites(pool, set(spread.osds.get(pool, ())).difference(osds)))
+            for pool in spread.site_of
+        }
         recovering: list[tuple[tuple[int, ...], float, bool]] = []
         for pool, on in self.groups:
             of = self.pools.get(pool)
@@ -184,11 +204,15 @@ class Placement:
             copies += missing
             hit += missing > 0
             degraded_objects += each if missing else 0.0
-            stopped_objects += each if missing and len(on) - missing < of.least else 0.0
-            if missing:
-                hit_pools.add(pool)
-            if missing and each:
-                recovering.append((on, each, len(on) - missing >= of.least))
+            if not missing:
+                continue
+            hit_pools.add(pool)
+            serves = len(on) - missing >= of.least
+            if serves and pool in sites:
+                serves = spread.sites(pool, set(on).difference(osds)) >= sites[pool]
+            stopped_objects += 0.0 if serves else each
+            if each:
+                recovering.append((on, each, serves))
         all_groups = max(len(self.groups), 1)
         # Copies are made again where the pools are that lost some: not on other device classes, or on OSDs that are
         # down or out.
@@ -300,6 +324,8 @@ def _pool(entry: Mapping[str, Any], stats: Mapping[int, Mapping[str, Any]]) -> I
             name=str(entry.get("pool_name", number)),
             size=int(entry["size"]),
             least=int(entry["min_size"]),
+            sites=int(entry.get("peering_crush_bucket_count", 0)),  # since Pacific
+            site_type=int(entry.get("peering_crush_bucket_barrier", 0)),
             objects=max(int(of["objects"]), 0),
             stored=max(int(size), 0),
         ),

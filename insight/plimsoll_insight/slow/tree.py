@@ -47,7 +47,7 @@ class CrushBucket:
         return next((name for type, name in self.path if type == "host"), self.name)
 
 
-@frozen
+@frozen(kw_only=True)
 class Tree:
     """The bucket of each OSD, in the order of the map."""
 
@@ -56,6 +56,8 @@ class Tree:
     """``hdd``, ``ssd``; empty where it has none."""
     links: Sequence[tuple[int, CrushBucket]] = ()
     """Where OSDs are besides: a bucket may be in several (``ceph osd crush link``)."""
+    type_of: Mapping[int, str] = field(default_factory=dict)
+    """The names of types of buckets by their numbers; empty of a text, which has none."""
 
     @property
     def osds(self) -> Sequence[int]:
@@ -93,13 +95,16 @@ class Tree:
 def parse(text: str, where: str) -> Tree:
     """Raises ``UnreadableTree``."""
     try:
-        pairs = _of_json(json.loads(text)) if text.lstrip().startswith("{") else _of_text(text)
-        rows = list(pairs)
+        document = json.loads(text) if text.lstrip().startswith("{") else None
+        rows = list(_of_text(text) if document is None else _of_json(document))
         bucket_of = {osd: bucket for osd, bucket, _ in rows}
         links = [(osd, bucket) for osd, bucket, _ in rows if bucket != bucket_of[osd]]
-        tree = Tree(bucket_of, {osd: kind for osd, _, kind in rows}, links)
+        types = {} if document is None else {
+            int(node["type_id"]): str(node["type"]) for node in document["nodes"] if "type_id" in node
+        }  # fmt: skip
+        tree = Tree(bucket_of=bucket_of, class_of={osd: kind for osd, _, kind in rows}, links=links, type_of=types)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError):
-        tree = Tree({})
+        tree = Tree(bucket_of={})
     if not tree.bucket_of:
         raise UnreadableTree(f"{where}: not the output of ceph osd tree (text, or -f json)")
     return tree

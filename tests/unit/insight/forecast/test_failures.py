@@ -17,10 +17,10 @@ from plimsoll_insight.forecast.failures import (
     together,
 )
 from plimsoll_insight.forecast.ranges import Range, exactly
-from plimsoll_insight.slow.tree import CrushBucket, Tree
+from plimsoll_insight.slow.tree import CrushBucket, Tree, parse
 
 ROOT, A, B = ("root", "default"), ("host", "a"), ("host", "b")
-TREE = Tree({osd: CrushBucket((ROOT, A if osd < 2 else B)) for osd in range(4)})
+TREE = Tree(bucket_of={osd: CrushBucket((ROOT, A if osd < 2 else B)) for osd in range(4)})
 PLACED = Placement(
     [(1, (0, 2)), (1, (1, 3)), (1, (0, 3)), (1, (2, 1)), (2, (0, 1))],
     {1: Pool(size=2, least=1, objects=400, stored=400 << 20), 2: Pool(size=2, least=2, objects=100, stored=50 << 20)},
@@ -54,7 +54,7 @@ def test_several_fail_together() -> None:
 
 def test_what_is_between_a_host_and_its_osds_is_no_host() -> None:
     shelves = {osd: CrushBucket((ROOT, A if osd < 2 else B, ("shelf", f"s{osd}"))) for osd in range(4)}
-    found = {one.name: one for one in each_of("host", Tree(shelves), PLACED)}
+    found = {one.name: one for one in each_of("host", Tree(bucket_of=shelves), PLACED)}
     assert (found["a"].osds, found["a"].hosts, found["a"].hosts_left) == (2, 1, 1)
 
 
@@ -76,6 +76,31 @@ def test_answers_of_ceph_are_read_with_and_without_the_frame_of_nautilus(groups:
     found = placement(json.dumps(groups), json.dumps(DETAILS), json.dumps(USAGE))
     assert found == Placement([(1, (0, 2)), (1, (1, 3))], {1: VOLUMES})
     assert (found.object_bytes, found.copies) == (10, exactly(2))
+
+
+def test_a_stretched_pool_stops_where_all_copies_of_a_site_fail_and_not_the_site() -> None:
+    """The monitors ask for fewer sites only without any OSD of one."""
+    nodes = [{"id": -1, "name": "default", "type": "root", "type_id": 11, "children": [-2, -3]}]
+    for site, hosts in ((-2, (0, 1, 2)), (-3, (3, 4, 5))):
+        own = [-10 - host for host in hosts]
+        nodes.append({"id": site, "name": f"dc{-site}", "type": "datacenter", "type_id": 8, "children": own})
+        for host in hosts:
+            nodes.append({"id": -10 - host, "name": f"h{host}", "type": "host", "type_id": 1, "children": [host]})
+            nodes.append({"id": host, "name": f"osd.{host}", "type": "osd", "type_id": 0})
+    tree = parse(json.dumps({"nodes": nodes, "stray": []}), "ceph osd tree")
+    pairs = ((0, 1), (1, 2), (0, 2))
+    groups = [(*near, *(osd + 3 for osd in far)) for near in pairs for far in pairs]
+    rows = [{"pgid": f"1.{number}", "acting": acting} for number, acting in enumerate(groups)]
+    stretched = {"pool_id": 1, "pool_name": "volumes", "size": 4, "min_size": 2, "is_stretch_pool": True,
+                 "peering_crush_bucket_count": 2, "peering_crush_bucket_barrier": 8}  # fmt: skip
+    found = placement(json.dumps(rows), json.dumps([stretched]), json.dumps(USAGE))
+    # Three of the nine groups have both copies of that site on these hosts.
+    stopped = together(["h0", "h1"], tree, found).stopped
+    assert stopped is not None
+    assert (stopped.low, stopped.high) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert [together([name], tree, found).stopped for name in ("h0", "dc2")] == [exactly(0), exactly(0)]
+    flat = placement(json.dumps(rows), json.dumps([DETAILS[0] | {"min_size": 2}]), json.dumps(USAGE))
+    assert together(["h0", "h1"], tree, flat).stopped == exactly(0)
 
 
 def test_a_negative_count_of_objects_is_none_of_them() -> None:
@@ -128,7 +153,7 @@ def test_groups_without_a_report_may_be_anywhere_and_have_as_many_objects_as_oth
 
 def test_copies_are_made_again_on_the_osds_of_their_pools_alone() -> None:
     """Not on those of another device class, that are out, or down."""
-    tree = Tree({osd: CrushBucket((ROOT, ("host", f"h{osd}"))) for osd in range(9)})
+    tree = Tree(bucket_of={osd: CrushBucket((ROOT, ("host", f"h{osd}"))) for osd in range(9)})
     pools = {id: Pool(size=2, least=1, objects=10, stored=10) for id in (1, 2)}
     placed = Placement([(1, (0, 1)), (1, (1, 2)), (2, (3, 4)), (2, (5, 6))], pools)
     lost = together(["osd.0"], tree, placed)
@@ -136,7 +161,7 @@ def test_copies_are_made_again_on_the_osds_of_their_pools_alone() -> None:
 
 
 def test_copies_are_not_made_again_where_too_few_failure_domains_stay() -> None:
-    three = Tree({osd: CrushBucket((ROOT, ("host", f"h{osd % 3}"))) for osd in range(6)})
+    three = Tree(bucket_of={osd: CrushBucket((ROOT, ("host", f"h{osd % 3}"))) for osd in range(6)})
     on_hosts = [(1, (pg % 6, (pg + 1) % 6, (pg + 2) % 6)) for pg in range(16)]
     pools = {1: Pool(size=3, least=2, objects=10, stored=10)}
     assert [one.is_rebuilt for one in each_of("host", three, Placement(on_hosts, pools))] == [False] * 3

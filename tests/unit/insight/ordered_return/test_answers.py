@@ -54,11 +54,13 @@ def test_flags_of_osds_hosts_and_classes_that_keep_them_from_serving_are_named_w
     groups = {"crush_node_flags": {"host-2": ["noout", "noup"]}, "device_class_flags": {"ssd": ["noin"]}}
     osd_map = cluster.osd_map(json.dumps(DUMP | {"osds": osds} | groups))
     place = {osd: CrushBucket((("root", "default"), ("host", f"host-{osd}"))) for osd in (1, 2)}
-    assert osd_map.blocked([1], Tree(place, {1: "ssd", 2: "hdd"})) == {
+    assert osd_map.blocked([1], Tree(bucket_of=place, class_of={1: "ssd", 2: "hdd"})) == {
         "osd.1 has the flag noup": "ceph osd rm-noup osd.1",
         "ssd has the flag noin": "ceph osd unset-group noin ssd",
     }
-    assert osd_map.blocked([2], Tree(place)) == {"host-2 has the flag noup": "ceph osd unset-group noup host-2"}
+    assert osd_map.blocked([2], Tree(bucket_of=place)) == {
+        "host-2 has the flag noup": "ceph osd unset-group noup host-2"
+    }
 
 
 def test_the_logs_of_an_osd_are_known_where_all_of_them_are() -> None:

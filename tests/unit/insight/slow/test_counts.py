@@ -299,7 +299,10 @@ def test_files_of_several_zones_are_read_in_the_order_of_time(tmp_path: Path) ->
 
 def test_over_time_has_all_requests_and_the_osds_and_hosts_that_may_be_the_cause() -> None:
     tree = Tree(
-        {1: CrushBucket((("root", "default"), ("host", "a"))), 2: CrushBucket((("root", "default"), ("host", "a")))}
+        bucket_of={
+            1: CrushBucket((("root", "default"), ("host", "a"))),
+            2: CrushBucket((("root", "default"), ("host", "a"))),
+        }
     )
     some = Counts(10.0)
     for time, osd, state in (

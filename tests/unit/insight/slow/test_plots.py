@@ -12,7 +12,9 @@ from plimsoll_insight.slow.over_time import OverTime, SlowInterval
 from plimsoll_insight.slow.plots import chart_of, render
 from plimsoll_insight.slow.tree import CrushBucket, Tree
 
-TREE = Tree({osd: CrushBucket((("root", "default"), ("host", f"host-{'ba'[osd // 2]}"))) for osd in range(4)})
+TREE = Tree(
+    bucket_of={osd: CrushBucket((("root", "default"), ("host", f"host-{'ba'[osd // 2]}"))) for osd in range(4)}
+)
 
 
 def over(*intervals: SlowInterval, width: float = 60.0) -> OverTime:
@@ -68,7 +70,9 @@ def test_a_long_time_and_many_osds_are_bounded_and_keep_the_sum() -> None:
 
 
 def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = Tree({osd: CrushBucket((("root", "default"), ("host", f"host-{osd // 2}"))) for osd in range(200)})
+    tree = Tree(
+        bucket_of={osd: CrushBucket((("root", "default"), ("host", f"host-{osd // 2}"))) for osd in range(200)}
+    )
     most, asked = plots._most, []
     monkeypatch.setattr(plots, "_most", lambda rows: asked.append(len(rows)) or most(rows))
     requests = SlowInterval(
@@ -96,7 +100,7 @@ def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch:
     ],
 )
 def test_long_names_of_hosts_stay_different(names: tuple[str, ...], shown: list[str]) -> None:
-    tree = Tree({osd: CrushBucket((("root", "default"), ("host", names[osd // 2]))) for osd in range(4)})
+    tree = Tree(bucket_of={osd: CrushBucket((("root", "default"), ("host", names[osd // 2]))) for osd in range(4)})
     chart = chart_of(
         over(SlowInterval(begin=0, requests=4, osds=dict.fromkeys(range(4), 1), hosts=dict.fromkeys(names, 2))), tree
     )
@@ -138,7 +142,7 @@ def test_a_log_without_slow_requests_is_drawn_as_that() -> None:
 
 
 def test_a_hostile_name_is_text() -> None:
-    tree = Tree({1: CrushBucket((("root", "default"), ("host", "<script>\x1b$x$")))})
+    tree = Tree(bucket_of={1: CrushBucket((("root", "default"), ("host", "<script>\x1b$x$")))})
     page = render(".html", over(SlowInterval(begin=0, requests=1, osds={1: 1}, hosts={})), tree, ["<script>"])
     assert b"<script>" not in page
     assert b"\x1b" not in render(".svg", over(SlowInterval(begin=0, requests=1, osds={1: 1}, hosts={})), tree, [])

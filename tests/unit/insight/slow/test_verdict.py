@@ -19,7 +19,7 @@ SIZES = [(3, 1), (9, 3), (30, 10), (240, 10)]
 
 
 def tree_of(osds: int, each: int) -> Tree:
-    return Tree({
+    return Tree(bucket_of={
         osd: CrushBucket((("root", "default"), ("rack", f"r{osd // (4 * each)}"), ("host", f"h{osd // each}")))
         for osd in range(osds)
     })  # fmt: skip
@@ -141,8 +141,10 @@ def test_osds_are_compared_with_those_of_their_class_and_root() -> None:
     ssd = {
         osd: CrushBucket((("root", "default"), ("rack", "ssd"), ("host", f"s{osd // 10}"))) for osd in range(40, 400)
     }
-    tree = Tree(hdd | ssd, dict.fromkeys(hdd, "hdd") | dict.fromkeys(ssd, "ssd"))
-    roots = Tree({osd: CrushBucket((("root", each.path[1][1]), *each.path[1:])) for osd, each in (hdd | ssd).items()})
+    tree = Tree(bucket_of=hdd | ssd, class_of=dict.fromkeys(hdd, "hdd") | dict.fromkeys(ssd, "ssd"))
+    roots = Tree(
+        bucket_of={osd: CrushBucket((("root", each.path[1][1]), *each.path[1:])) for osd, each in (hdd | ssd).items()}
+    )
     slow = dict.fromkeys(hdd, 20)
     assert at_once(slow, tree) is None
     assert at_once(slow, roots) is None
