@@ -145,6 +145,7 @@ class FakeHypervisor:
             movement=sighting.movement,
             actual=told,
             other_disks=sighting.guest.other_disks,
+            kernel_mapped=sighting.guest.kernel_mapped,
             paused=sighting.paused,
         )
         for disk in survey.disks if survey.movement is Movement.STAYS else ():

@@ -144,6 +144,8 @@ class DiskList(_DiskCommand, Listing):
         if len(visible) < len(matches):
             end = self.empty = f"{end}; --all lists those in sync too"
         self.closing = (*_legend(rows), end)
+        if report.kernel_mapped and not (parsed_args.state or choice):
+            self.closing += (sentences.kernel_mapped_words(report.kernel_mapped),)
         return LIST_COLUMNS, rows
 
     def _only_counts(self, parsed_args: argparse.Namespace, rows: int) -> bool:
@@ -164,7 +166,9 @@ class DiskList(_DiskCommand, Listing):
             return "No RBD disk of the guests that answer."
         if not self._running:
             return "No guest runs here; plimsoll lists the disks of running guests."
-        # A disk that the kernel maps (/dev/rbd0) may be on RBD too.
+        if report.kernel_mapped:
+            return f"No disk that QEMU opens on RBD. {sentences.kernel_mapped_words(report.kernel_mapped)}."
+        # One that is encrypted, or in a volume group, may be mapped by the kernel all the same.
         guests, their = ("1 guest runs", "its") if self._running == 1 else (f"{self._running} guests run", "their")
         return f"{guests} here, QEMU itself opens none of {their} disks on RBD: plimsoll has nothing to limit."
 

@@ -10,6 +10,7 @@ from plimsoll_agent.messages.disk_lines import Manner, is_held, outcome_line
 from plimsoll_agent.messages.impacts import impact_lines, with_impacts
 from plimsoll_agent.messages.lines import DiskLine, Line, Severity, TextLine, alike
 from plimsoll_agent.messages.sentences import (
+    kernel_mapped_words,
     note_words,
     orphaned_lines,
     words,
@@ -67,6 +68,8 @@ def _others(report: PassReport, manner: Manner) -> Iterator[Line]:
     if report.paused is not None:
         yield TextLine(f"Nothing is written: {words(report.paused)}", Severity.LOWERED)
     yield from (TextLine(note_words(note), Severity.LOWERED) for note in report.notes)
+    if report.kernel_mapped:
+        yield TextLine(kernel_mapped_words(report.kernel_mapped), Severity.FAINT)
     yield from map(TextLine, orphaned_lines(report))
     alone = Counter(words(o.result.reason) for o in still if _left_alone(o))
     for sentence, number in alone.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll_agent.catalogue.model import Catalogue
@@ -35,8 +35,9 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Step, Unmanaged
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Outcome, PassReport, UnreachableGuest
-from plimsoll_agent.util.text import ago, minute, plural, printable
+from plimsoll_agent.util.text import ago, first_few, minute, plural, printable
 
+_MOST_NAMES = 3
 _BOUNDS: Mapping[str, str] = {
     "credits": "with credits",
     "floor": "raised",
@@ -251,6 +252,13 @@ def note_words(note: Reason) -> str:
     """A note of a pass, with its detail."""
     text, detail = words(note), printable(str(note.facts["detail"]))
     return text if detail in text else f"{text} ({detail})"
+
+
+def kernel_mapped_words(names: Sequence[str]) -> str:
+    """Of disks on RBD, at least one, that QEMU reads through the kernel."""
+    are = "is" if len(names) == 1 else "are"
+    those = printable(first_few(names, _MOST_NAMES))
+    return f"{plural(len(names), 'disk')} on RBD that the kernel maps {are} not limited by plimsoll: {those}"
 
 
 def disk_name(disk: Disk) -> str:

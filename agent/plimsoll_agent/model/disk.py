@@ -42,7 +42,10 @@ class Guest:
     """What plimsoll wrote into its metadata, on this node or on the one before; None without any."""
 
     other_disks: tuple[str, ...] = field(default=(), compare=False)
-    """The targets of its disks that are not on RBD."""
+    """The targets of its disks that QEMU does not open on RBD."""
+
+    kernel_mapped: tuple[str, ...] = field(default=(), compare=False)
+    """Those of them that are on RBD all the same, as the kernel maps the image (``/dev/rbd0``)."""
 
     consoles: tuple[str, ...] = field(default=(), compare=False)
     """Files on this node to which its consoles are logged."""

@@ -53,7 +53,9 @@ class Survey:
     movement: Movement
     actual: Mapping[str, Limits | PlimsollError | LimitsError]
     other_disks: tuple[str, ...] = ()
-    """The targets of the guest's disks that are not on RBD."""
+    """As in ``Guest``."""
+    kernel_mapped: tuple[str, ...] = ()
+    """As in ``Guest``."""
     paused: bool = False
     """As in ``Sighting``."""
 

@@ -194,6 +194,8 @@ class LastPass:
     totals: Totals = field(default_factory=Totals)
     missing: tuple[DiskName, ...] = ()
     """Disks of an earlier pass, if no RBD disk is found, while their guests run with disks in their places."""
+    kernel_mapped: tuple[str, ...] = ()
+    """As in ``Observation``: disks on RBD that plimsoll does not limit."""
     unseen: Mapping[str, Count] = field(default_factory=dict)
     """``corrected`` of disks of unreachable guests, by ``Disk.key``."""
     unread: Mapping[str, tuple[str, Reading]] = field(default_factory=dict)
@@ -306,6 +308,7 @@ def fold(before: LastPass | None, report: PassReport, setting: PassSetting) -> L
         busy=setting.busy,
         totals=totals,
         missing=missing,
+        kernel_mapped=report.kernel_mapped,
         unseen=_unseen(before, unreachable),
         unread=_unread(readings, disks, unreachable),
         healthy=report.healthy,

@@ -79,7 +79,10 @@ def _disk_data(data: dict[str, object], disk: LastDisk) -> dict[str, object]:
     }
 
 
-_OPTIONAL = "unread", "paused_guests", "hung_guests", "healthy", "guests_to_probe", "ceilings", "position", "stage"
+_OPTIONAL = (
+    *("unread", "paused_guests", "hung_guests", "healthy", "guests_to_probe", "ceilings", "position", "stage"),
+    "kernel_mapped",
+)
 
 
 def _last_pass(value: Mapping[str, Any]) -> LastPass:

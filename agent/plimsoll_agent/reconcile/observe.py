@@ -44,6 +44,8 @@ class Observation:
     """The disks' counters by ``Disk.key``, where they were read."""
     other_disks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By uuid the targets of the disks that are not on RBD, of each guest that was read and does not migrate."""
+    kernel_mapped: tuple[str, ...] = ()
+    """``instance-00000412 vdb``: the disks of these guests that the kernel maps."""
     paused_guests: frozenset[str] = frozenset()
     """The uuids of those that a person has paused."""
 
@@ -61,6 +63,7 @@ class _Look:
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """By target."""
     other_disks: tuple[str, ...] | None = None
+    kernel_mapped: tuple[str, ...] = ()
     paused: bool = False
 
 
@@ -96,6 +99,7 @@ def observe(
             if disk.target in looks[guest].readings
         },
         other_disks={guest.uuid: others for guest in guests if (others := looks[guest].other_disks) is not None},
+        kernel_mapped=tuple(f"{guest.name} {target}" for guest in guests for target in looks[guest].kernel_mapped),
         paused_guests=frozenset(guest.uuid for guest in guests if looks[guest].paused),
     )
 
@@ -242,7 +246,13 @@ def _look_at(hypervisor: Hypervisor, guest: GuestRef, needs_size: Callable[[Disk
     results = tuple(
         replace(disk, actual=disk.defined if disk.filters else _known(survey.actual[disk.target])) for disk in disks
     )
-    return _Look(disks=results, hung=hung, other_disks=survey.other_disks, paused=survey.paused)
+    return _Look(
+        disks=results,
+        hung=hung,
+        other_disks=survey.other_disks,
+        kernel_mapped=survey.kernel_mapped,
+        paused=survey.paused,
+    )
 
 
 def _counted(hypervisor: Hypervisor, guest: GuestRef, look: _Look, clock: Callable[[], float]) -> _Look:

@@ -217,6 +217,8 @@ class PassReport:
     """The disks' counters by ``Disk.key``, where they were read."""
     other_disks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By uuid the targets of the disks that are not on RBD, of each guest that was read and does not migrate."""
+    kernel_mapped: tuple[str, ...] = ()
+    """As in ``Observation``."""
     large: int = 0
     """How many disks the brake counted, of all that it looked at, also where it stops none."""
     considered: int = 0

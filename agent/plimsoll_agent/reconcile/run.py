@@ -169,6 +169,7 @@ def run_pass(
             phases=stopwatch.parts,
             readings=observation.readings,
             other_disks=observation.other_disks,
+            kernel_mapped=observation.kernel_mapped,
             large=len(plan.found),
             considered=plan.of,
             paused_guests=observation.paused_guests,

@@ -140,6 +140,7 @@ def _guests_data(last: LastPass) -> dict[str, object]:
 def _disks_data(last: LastPass) -> dict[str, object]:
     return _sums(last.disks, last) | {
         "corrected": sum(last.totals.corrected.values()),
+        "kernel_mapped": len(last.kernel_mapped),
         "by_type": [
             {"volume_type": name or None} | _sums(disks, last) for name, disks in by_type(last.disks).items()
         ],

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from plimsoll_agent.messages.sentences import note_words, short_size, states_words
+from plimsoll_agent.messages.sentences import kernel_mapped_words, note_words, short_size, states_words
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.clusters import short_fsid
 from plimsoll_agent.monitor import daemon_status
@@ -33,7 +33,9 @@ def good_words(status: NodeStatus) -> str:
 
 
 def disks_words(last: LastPass) -> str:
-    return f"{plural(len(last.disks), 'disk')}: {_count_states(last.disks)}" if last.disks else "no disks"
+    if not last.disks:
+        return "no disks that QEMU opens on RBD" if last.kernel_mapped else "no disks"
+    return f"{plural(len(last.disks), 'disk')}: {_count_states(last.disks)}"
 
 
 def remarks(status: NodeStatus) -> Iterator[str]:
@@ -46,6 +48,8 @@ def remarks(status: NodeStatus) -> Iterator[str]:
     if last.braked and status.approvals_unread:
         yield f"{status.approvals_unread}; an approval since the last pass is not shown"
     yield from map(note_words, last.notes)
+    if last.kernel_mapped:
+        yield kernel_mapped_words(last.kernel_mapped)
     if last.paused is not None and status.paused is None:
         yield "the last pass was paused, the node is not any more: the next pass writes"
     if last.enforcing and status.observe:

@@ -411,6 +411,7 @@ def _survey(sighting: Sighting, actual: Mapping[str, Limits | PlimsollError | Li
         movement=sighting.movement,
         actual=actual,
         other_disks=sighting.guest.other_disks,
+        kernel_mapped=sighting.guest.kernel_mapped,
         paused=sighting.paused,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from plimsoll_agent.errors import UnreadableXML
@@ -22,6 +22,9 @@ _NO_NAME = "N/A"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 # libvirt writes numbers with %llu; int() would also read "1_000", "+5", " 5 " and the digits of every script.
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,19}", re.ASCII)
+
+# The kernel's name of a mapped image, or udev's: /dev/rbd/POOL/IMAGE. Below an encrypted one lies another device.
+_RBD_DEVICE = re.compile(r"/dev/rbd(?:[0-9]|/.)")
 
 # Characters of a namespace, and of an error, which may quote a tenant's text.
 _MOST = 200
@@ -63,9 +66,18 @@ def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
     # Nova writes a config drive that is a disk before the volumes.
     first = next((element for element in elements if not _is_config_drive(element)), None)
     disks = [_disk(guest, element, root=element is first, groups=groups) for element in elements]
-    others = (element.find("target") for element, disk in zip(elements, disks, strict=True) if disk is None)
-    targets = tuple(target.get("dev", "") for target in others if target is not None)
-    return replace(guest, other_disks=targets), tuple(disk for disk in disks if disk is not None)
+    others = [element for element, disk in zip(elements, disks, strict=True) if disk is None]
+    guest = replace(guest, other_disks=_targets(others), kernel_mapped=_targets(filter(_is_kernel_mapped, others)))
+    return guest, tuple(disk for disk in disks if disk is not None)
+
+
+def _targets(disks: Iterable[ET.Element]) -> tuple[str, ...]:
+    return tuple(target.get("dev", "") for disk in disks if (target := disk.find("target")) is not None)
+
+
+def _is_kernel_mapped(disk: ET.Element) -> bool:
+    source = disk.find("source")
+    return disk.get("type") == "block" and source is not None and bool(_RBD_DEVICE.match(source.get("dev", "")))
 
 
 def _is_config_drive(disk: ET.Element) -> bool:

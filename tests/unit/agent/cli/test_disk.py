@@ -341,6 +341,18 @@ def test_a_node_without_rbd_disks_says_so_instead_of_an_empty_table() -> None:
         assert person.out == sentence
 
 
+def test_disks_that_the_kernel_maps_are_told_below_the_others_and_where_there_are_no_others() -> None:
+    person = Person()
+    passed = replace(a_pass_over(1), kernel_mapped=("a vdb", "a vdc", "b vda", "c vda"))
+    words = "4 disks on RBD that the kernel maps are not limited by plimsoll: a vdb, a vdc, b vda and 1 more"
+    person.types(DiskList, look=lambda *_, **__: passed, _running=3)
+    assert person.out.splitlines()[-1] == words
+    person.types(DiskList, look=lambda *_, **__: replace(passed, outcomes=()), _running=3)
+    assert person.out.splitlines()[-1] == f"No disk that QEMU opens on RBD. {words}."
+    person.types(DiskList, "-f", "json", look=lambda *_, **__: passed, _running=3)
+    json.loads(person.out)
+
+
 @pytest.mark.parametrize("words", [(), ("--wide",)])
 def test_a_disk_with_a_burst_is_one_line_on_a_narrow_terminal_and_whole_where_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

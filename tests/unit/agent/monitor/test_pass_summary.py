@@ -518,6 +518,18 @@ def test_a_volume_that_was_detached_leaves_nothing_in_its_place_and_is_not_missi
     assert (last.disks, last.missing) == ((), ())
 
 
+def test_disks_that_the_kernel_maps_are_in_the_summary_and_make_no_pass_a_partial_one(lonely: Watched) -> None:
+    there = lonely.node.hypervisor.by_uuid[uuid_of(1)]
+    there.disks.clear()
+    own = """<disk type="block" device="disk"><source dev="/dev/rbd0"/><target dev="vdz"/></disk></devices>"""
+    there.xml = domain_xml(there).replace("</devices>", own)
+    last = lonely.passes()
+    assert (last.disks, last.kernel_mapped, last.grade) == ((), ("instance-00000001 vdz",), Grade.GOOD)
+    assert lonely.fails().kernel_mapped == ("instance-00000001 vdz",)
+    there.xml = None
+    assert lonely.passes().kernel_mapped == ()
+
+
 def test_disks_of_a_definition_without_any_disk_are_missing(lonely: Watched) -> None:
     lonely.passes()
     there = lonely.node.hypervisor.by_uuid[uuid_of(1)]

@@ -48,6 +48,7 @@ def test_all_of_a_pass_comes_back(state: State) -> None:
         disks=(replace(first, acknowledged=known, since=elsewhere, is_new=True, corrected=2**63), *others),
         looked=elsewhere,
         missing=(a_name(7),),
+        kernel_mapped=("instance-00000001 vdz",),
         unseen={"g": 3},
         wrong_since={"paused": elsewhere},
     )
@@ -175,9 +176,10 @@ def test_limits_that_qemu_would_refuse_make_the_file_corrupt(state: State, whole
 
 
 def test_each_part_left_out_makes_the_file_corrupt_or_is_a_plain_fact(state: State, whole: dict[str, Any]) -> None:
-    # Without them the first reading after a gap has no averages, no guest is known to be paused or to hang, and none
-    # is to be probed.
+    # Without them the first reading after a gap has no averages, no guest is known to be paused or to hang, none is
+    # to be probed, and no disk is known that the kernel maps.
     later = {"unread", "paused_guests", "hung_guests", "guests_to_probe", "healthy", "position", "stage", "ceilings"}
+    later |= {"kernel_mapped"}
     for name in whole:
         without = json.dumps({key: whole[key] for key in whole if key != name}).encode()
         assert (read(state, without) is None) == (name not in later)

@@ -584,6 +584,20 @@ def test_a_daemon_that_was_killed_a_moment_ago_is_a_problem_at_once(here: Here) 
 # --- consoles
 
 
+def test_disks_that_the_kernel_maps_are_no_silent_all_clear(here: Here) -> None:
+    mapped = ("instance-00000412 vdb",)
+    here.passed(a_last_pass(kernel_mapped=mapped))
+    here.run()
+    head, remark, *_ = here.out.splitlines()
+    assert head.startswith("OK    no disks that QEMU opens on RBD; last pass ")
+    told = "1 disk on RBD that the kernel maps is not limited by plimsoll: instance-00000412 vdb"
+    assert remark == f"INFO  {told}"
+    assert here.told()["disks"]["kernel_mapped"] == 1
+    here.passed(replace(good(), kernel_mapped=mapped))
+    here.run()
+    assert told in here.out
+
+
 def test_consoles_are_shown_where_they_are_read(here: Here) -> None:
     here.passed(good())
     consoles_file.save(here.state, some_consoles())

@@ -160,6 +160,25 @@ def test_what_is_no_rbd_disk_of_ours_is_passed_over_and_hides_no_other(other: st
     assert [disk.image for disk in disks_of(other, rbd(name="volumes/ours"))] == ["ours"]
 
 
+@pytest.mark.parametrize(
+    ("source", "mapped"),
+    [
+        ("<source dev='/dev/rbd0' index='1'/>", True),
+        ("<source dev='/dev/rbd17p1'/>", True),
+        ("<source dev='/dev/rbd/volumes/volume-1'/>", True),
+        ("<source dev='/dev/rbdmirror'/>", False),
+        ("<source dev='/dev/mapper/rbd0'/>", False),
+        ("<source/>", False),
+        ("", False),
+    ],
+)
+def test_a_disk_that_the_kernel_maps_is_told_from_others(source: str, mapped: bool) -> None:
+    other = f"<disk type='block' device='disk'>{source}<target dev='vdc'/></disk>"
+    guest, disks = parse(domain(other, rbd(name="volumes/ours")))
+    assert (guest.other_disks, guest.kernel_mapped) == (("vdc",), ("vdc",) if mapped else ())
+    assert [disk.image for disk in disks] == ["ours"]
+
+
 def nova(inner: str) -> str:
     return f"<nova:instance {NOVA}><nova:name>web</nova:name>{inner}</nova:instance>"
 
