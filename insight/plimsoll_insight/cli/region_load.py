@@ -86,7 +86,7 @@ class RegionLoadList(RegionCommand, Listing):
         loads = [region.of_region(prometheus.query, name, selection.nodes, out, by, seconds, top) for name in names]
         self.warn(prometheus)
         several = len({*names, *(name for name, _ in unreachable)}) > 1
-        self.name_unreachable(unreachable, several=several)
+        self.name_unreachable(unreachable, map(key_of, first["last_pass"]), several=several)
         for line in messages.left_out_lines(stale, _STALE, regions=several):
             self.app.stderr.write(f"{line}\n")
         if by is not LoadBy.TYPE:

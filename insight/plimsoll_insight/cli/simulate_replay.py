@@ -151,10 +151,10 @@ class Replaying(RegionCommand, Listing):
                 f"no disk of project {', '.join(map(printable, selection.projects))} at the end of the time"
             )
         self.warn(prometheus)
-        keys = {*(node.key for node in nodes.nodes), *nodes.unreachable}
-        several = len({region for region, _ in keys}) > 1
+        keys = {node.key for node in nodes.nodes}
+        several = len({region for region, _ in keys | nodes.unreachable}) > 1
         self.partly(nodes.aggregates, several=several)
-        self.name_unreachable(nodes.unreachable, several=several)
+        self.name_unreachable(nodes.unreachable, keys | nodes.aggregates, several=several)
         self._ceilings = rules.share_ceilings
         ceilings = messages.CEILINGS_LINE if self._ceilings else None
         lines = [

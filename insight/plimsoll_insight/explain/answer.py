@@ -31,8 +31,8 @@ from plimsoll_insight.explain.messages import (
 )
 from plimsoll_insight.explain.strip import DiskStrip
 from plimsoll_monitoring.region.answers import NodeKey
-from plimsoll_monitoring.region.messages import percent
-from plimsoll_monitoring.region.problems import on_node, without_port
+from plimsoll_monitoring.region.messages import percent, without_port
+from plimsoll_monitoring.region.problems import on_node
 
 Explained = tuple[ExplainedDisk, Diagnosis]
 _MOST_NAMED = 6

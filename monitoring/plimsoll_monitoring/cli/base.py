@@ -118,9 +118,11 @@ class RegionCommand(PrometheusCommand):
         """Print the nodes whose disks and guests cannot be listed."""
         self.remark(messages.aggregate_lines(sorted(aggregates), regions=several))
 
-    def name_unreachable(self, unreachable: Iterable[NodeKey], *, several: bool) -> None:
-        """Print the nodes that had metrics lately and have none."""
-        self.remark(messages.unreachable_lines(sorted(unreachable), regions=several))
+    def name_unreachable(
+        self, unreachable: Iterable[NodeKey], reporting: Iterable[NodeKey], *, several: bool
+    ) -> None:
+        """Print the nodes that had metrics lately and have none, beside those that have some."""
+        self.remark(messages.unreachable_lines(sorted(unreachable), reporting, regions=several))
 
     def remark(self, lines: Iterable[str]) -> None:
         for line in lines:

@@ -16,6 +16,7 @@ from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import messages, promised, serialize
 from plimsoll_monitoring.region import status as fleet_status
+from plimsoll_monitoring.region.answers import key_of
 from plimsoll_monitoring.region.device_classes import PoolKey, classes_of
 from plimsoll_monitoring.region.promised import Over, PromisedBy
 
@@ -96,7 +97,7 @@ class RegionPromised(RegionCommand, Listing):
         rows = promised.rows(groups, by, answers, peaks, latencies)
         self.warn(prometheus)
         several = len({row.labels["region"] for row in rows}) > 1
-        self.name_unreachable(fleet_status.unreachable(first), several=several)
+        self.name_unreachable(fleet_status.unreachable(first), map(key_of, first["last_pass"]), several=several)
         left_out = promised.left_out(first)
         self.remark(messages.left_out_lines(left_out, "not observed for an hour", regions=several))
         self.closing = (

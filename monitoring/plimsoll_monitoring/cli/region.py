@@ -183,7 +183,7 @@ class RegionDisks(_RegionList):
         overdue = fleet_status.overdue(answers, prometheus.now(), settings.health)
         several = len({region for region, _ in nodes | unreachable}) > 1
         self.partly(aggregates, several=several)
-        self.name_unreachable(unreachable, several=several)
+        self.name_unreachable(unreachable, nodes, several=several)
         self.remark(messages.overdue_lines(overdue, regions=several))
         everything = not (aggregates or unreachable or overdue)
         self.closing = (messages.disks_sum(numbers, len(disks), everything=everything),)
@@ -284,7 +284,7 @@ class RegionProbes(_RegionList):
         unreachable = fleet_status.unreachable(answers)
         several = len({row.labels["region"] for row in rows} | {region for region, _ in unreachable}) > 1
         self.partly(aggregates, several=several)
-        self.name_unreachable(unreachable, several=several)
+        self.name_unreachable(unreachable, map(key_of, answers["last_pass"]), several=several)
         self.closing = (messages.probes_sum(rows, len(top), everything=not unreachable),)
         self.empty = self.closing[0]
         return _probe_columns(by, several), [_probe_cells(row, by) for row in top]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -212,10 +213,31 @@ def aggregate_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]
         )
 
 
-def unreachable_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]:
+def unreachable_lines(nodes: Sequence[NodeKey], reporting: Iterable[NodeKey], *, regions: bool) -> Iterator[str]:
     if nodes:
         names = first([node_name(node, regions=regions) for node in nodes])
-        yield f"{plural(len(nodes), 'node')} not counted: unreachable (no metrics in Prometheus): {names}"
+        why = f"no metrics in Prometheus{namesakes(nodes, reporting)}"
+        yield f"{plural(len(nodes), 'node')} not counted: unreachable ({why}): {names}"
+
+
+def namesakes(unreachable: Iterable[NodeKey], reporting: Iterable[NodeKey]) -> str:
+    """Nodes whose targets have got other labels are not gone; in two regions they may be two nodes."""
+    hosts = {_host(instance) for _, instance in reporting}
+    number = sum(_host(instance) in hosts for _, instance in unreachable)
+    if not number:
+        return ""
+    whom = "a node of the same name has" if number == 1 else f"{number} nodes of the same names have"
+    return f"; {whom} some, with other labels"
+
+
+def without_port(instance: str) -> str:
+    return re.sub(r":\d+$", "", instance).removeprefix("[").removesuffix("]")
+
+
+def _host(instance: str) -> str:
+    """Its host without port and domain."""
+    host = without_port(instance)
+    return host if re.fullmatch(r"[0-9.]+", host) else host.partition(".")[0]
 
 
 def overdue_lines(ages: Mapping[NodeKey, float | None], *, regions: bool) -> Iterator[str]:

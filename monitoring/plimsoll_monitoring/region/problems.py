@@ -15,7 +15,7 @@ from plimsoll_agent.util.text import first_few, plural, printable
 from plimsoll_monitoring.node.health import JudgedFigure, since_words
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.firing import Firing
-from plimsoll_monitoring.region.messages import name_or_no
+from plimsoll_monitoring.region.messages import name_or_no, namesakes, without_port
 from plimsoll_monitoring.region.status import Node, RegionSnapshot
 
 MOST = 20
@@ -298,7 +298,9 @@ class _Writer:
         if group.figure == "pass_age" and (unreachable := _unreachable(group)):
             since = _duration(self.status.at - min(unreachable))
             more = "up to " if len(unreachable) > 1 else ""
-            text = f"unreachable for {more}about {since} (no metrics in Prometheus{self._namesakes(group)})"
+            reporting = [_key(each) for each in self.status.nodes if each.unreachable_since is None]
+            why = f"no metrics in Prometheus{namesakes(group.nodes, reporting)}"
+            text = f"unreachable for {more}about {since} ({why})"
         return RegionProblem(
             level=group.level,
             text=f"{text}{self._where(group)}{self._alerts(group)}",
@@ -319,15 +321,6 @@ class _Writer:
             return f" in {', '.join(regions)}" if regions and len(self.status.regions) > 1 else ""
         number = f"{len(names)} nodes, " if len(names) > _NAMED else ""
         return f": {number}{first_few(names, _NAMED)}"
-
-    def _namesakes(self, group: _Group) -> str:
-        """Nodes whose targets have got other labels are not gone; in two regions they may be two nodes."""
-        reporting = {_short(each.instance) for each in self.status.nodes if each.unreachable_since is None}
-        number = sum(_short(instance) in reporting for _, instance in group.nodes)
-        if not number:
-            return ""
-        whom = "a node of the same name has" if number == 1 else f"{number} nodes of the same names have"
-        return f"; {whom} some, with other labels"
 
     def _name(self, node: NodeKey) -> str:
         """With its region where there are several: their nodes may have the same name."""
@@ -393,16 +386,6 @@ class _Writer:
 def _unreachable(group: _Group) -> list[float]:
     """When the metrics of its nodes ended."""
     return [case.node.unreachable_since for case in group.cases if case.node.unreachable_since is not None]
-
-
-def without_port(instance: str) -> str:
-    return re.sub(r":\d+$", "", instance).removeprefix("[").removesuffix("]")
-
-
-def _short(instance: str) -> str:
-    """Its host without port and domain."""
-    host = without_port(instance)
-    return host if re.fullmatch(r"[0-9.]+", host) else host.partition(".")[0]
 
 
 def on_node(node: NodeKey, *words: str) -> str:

@@ -85,6 +85,11 @@ def test_disks_of_the_nodes_that_are_left_are_in_no_metric(caplog: pytest.LogCap
     assert "no metrics of single disks" in caplog.text
 
 
+def test_a_node_whose_target_has_got_another_name_is_not_told_as_gone() -> None:
+    err = told(FakePrometheus("n1", gone=["n1:9100"]))[2]
+    assert "(no metrics in Prometheus; a node of the same name has some, with other labels): n1:9100" in err
+
+
 def test_a_node_whose_metrics_ended_is_named_and_in_no_sum() -> None:
     fake = FakePrometheus("n1", gone=["n2"])
     assert told(fake) == (

@@ -157,6 +157,13 @@ def test_a_node_that_is_unreachable_is_in_no_promise_and_is_named() -> None:
     assert err == "1 node not counted: unreachable (no metrics in Prometheus): n2\n"
 
 
+@pytest.mark.parametrize("command", [RegionDisks, RegionProbes])
+def test_a_node_whose_target_has_got_another_name_is_not_told_as_gone(command: type[RegionCommand]) -> None:
+    err = ran(command, FakePrometheus(passed(60), seen=["n1", "n1.example.org:9100"]))[2]
+    told = "unreachable (no metrics in Prometheus; a node of the same name has some, with other labels)"
+    assert err == f"1 node not counted: {told}: n1.example.org:9100\n"
+
+
 def test_disks_of_a_node_without_passes_are_told_to_be_old() -> None:
     assert ran(RegionDisks, FakePrometheus(passed(3 * 86400))) == (
         0,
