@@ -98,7 +98,9 @@ def passes(served: Served) -> list[PastPass]:
     settings = replace(whole, prometheus=replace(whole.prometheus, url=served.url, labels=SITE))
     earlier = Top.earlier(cast(Any, None), argparse.Namespace(prometheus=""), settings)
     assert earlier is not None
-    return [*earlier([here(name) for name in NAMES], datetime.fromtimestamp(now() - 600, UTC))]
+    steps, trouble = earlier([here(name) for name in NAMES], datetime.fromtimestamp(now() - 600, UTC))
+    assert trouble == ""
+    return [*steps]
 
 
 def of(passes: list[PastPass], name: str, ago: int) -> PastDisk | None:

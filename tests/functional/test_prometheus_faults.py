@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import json
 import ssl
@@ -10,19 +11,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 import pytest
 
+from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import DeadlineExceeded, PlimsollError, Rejected, Unreachable
+from plimsoll_agent.util.frozen import replace
+from plimsoll_insight.cli.top import Top
 from plimsoll_insight.replay.columns import Steps
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.cli.region import RegionStatus
 from tests.functional.cloudserver import Answering
 from tests.functional.test_prometheus_api import ran
 from tests.functional.webserver import certificate
+from tests.unit.values import a_disk
 
 TOKEN = "s3cret-token"
 CLOCK = 1_700_000_000.25
@@ -343,6 +350,16 @@ def test_an_answer_that_is_partial_as_of_victoriametrics_is_not_whole(told: Told
     others = asking(told)
     others.columns("up", STEPS.first, STEPS.last, STEPS.seconds, STEPS.column)
     assert others.warnings == words
+
+
+def test_the_past_of_a_live_screen_is_told_as_incomplete_where_an_answer_is(told: Told) -> None:
+    told.say = lambda handler: handler.good({"resultType": "matrix", "result": []}, isPartial=True)
+    whole = config.load([], [])
+    settings = replace(whole, prometheus=replace(whole.prometheus, url=told.url))
+    earlier = Top.earlier(cast(Any, None), argparse.Namespace(prometheus=""), settings)
+    assert earlier is not None
+    steps, trouble = earlier([a_disk()], datetime.fromtimestamp(CLOCK, UTC))
+    assert (list(steps), trouble) == ([], f"{told.url}: the answer is incomplete: a storage node did not answer")
 
 
 # --- whom the token goes to ------------------------------------------------------------------------------

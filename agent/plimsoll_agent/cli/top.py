@@ -50,8 +50,8 @@ from plimsoll_agent.util.frozen import replace
 LOG = logging.getLogger(__name__)
 LEAST_INTERVAL = 0.5
 _REWIND = timedelta(hours=1)
-Earlier = Callable[[Sequence[Disk], datetime], Sequence[PastPass]]
-"""What these disks did before a time, by Prometheus. Raises ``PlimsollError``."""
+Earlier = Callable[[Sequence[Disk], datetime], tuple[Sequence[PastPass], str]]
+"""What these disks did before a time, by Prometheus, and why that is incomplete, if so. Raises ``PlimsollError``."""
 _REDRAW = 0.5
 """Seconds between redraws when no key is pressed."""
 
@@ -334,10 +334,10 @@ class Rewind:
             self._trouble = str(error)
             return ()
 
-    def _before(self, earlier: Earlier, disks: Sequence[Disk], until: datetime) -> Sequence[PastMoment]:
+    def _before(self, earlier: Earlier, disks: Sequence[Disk], until: datetime) -> tuple[Sequence[PastMoment], str]:
         """Raises ``PlimsollError``."""
-        passes = earlier(disks, until)
-        return rewind.moments(passes, self._changes(passes[0].at, until)) if passes else ()
+        passes, trouble = earlier(disks, until)
+        return rewind.moments(passes, self._changes(passes[0].at, until)) if passes else (), trouble
 
     def _changes(self, since: datetime, until: datetime | None = None) -> Iterator[RecordedChange]:
         """Raises ``StateError``."""
@@ -346,9 +346,11 @@ class Rewind:
 
 
 class _Asked:
-    """What Prometheus has of the time before, once it has answered; until then, and if it fails, ``trouble``."""
+    """What Prometheus has of the time before, once it has answered; ``trouble`` until then, if it fails, and beside
+    what is incomplete.
+    """
 
-    def __init__(self, ask: Callable[[], Sequence[PastMoment]]) -> None:
+    def __init__(self, ask: Callable[[], tuple[Sequence[PastMoment], str]]) -> None:
         self.trouble: str | None = "Prometheus is asked for the week before"
         self._ask = ask
         self._moments: Sequence[PastMoment] = ()
@@ -361,8 +363,9 @@ class _Asked:
 
     def _find(self) -> None:
         try:
-            moments = self._ask()
-            self.trouble = None if moments else "Prometheus has no sample of these disks in the week before"
+            moments, trouble = self._ask()
+            nothing = "" if moments else "Prometheus has no sample of these disks in the week before"
+            self.trouble = trouble or nothing or None
             self._moments = moments  # the screen's thread may take them at once
         except PlimsollError as error:
             self.trouble = str(error)

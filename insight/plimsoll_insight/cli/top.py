@@ -51,7 +51,7 @@ class Top(top.Top):
         source = chosen(settings.prometheus, parsed_args.prometheus)
         prometheus_of(source)  # what is wrong with it is told at the start
 
-        def passes(disks: Sequence[Disk], until: datetime) -> Sequence[PastPass]:
+        def passes(disks: Sequence[Disk], until: datetime) -> tuple[Sequence[PastPass], str]:
             prometheus = prometheus_of(source)
 
             def over(promql: str, end: float, window: int, step: int) -> Sequence[TimeSeries]:
@@ -59,7 +59,7 @@ class Top(top.Top):
                 prometheus.as_of(end)
                 return prometheus.over(promql, window, step)
 
-            return past_use.passes(over, disks, until)
+            return past_use.passes(over, disks, until), "; ".join(prometheus.warnings)
 
         return passes
 

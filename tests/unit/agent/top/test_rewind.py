@@ -166,9 +166,9 @@ def test_beyond_the_passes_of_the_hour_is_what_prometheus_has_and_the_screen_say
     node.passed(5, 100)
     asked: list[datetime] = []
 
-    def earlier(_: Sequence[Disk], until: datetime) -> list[PastPass]:
+    def earlier(_: Sequence[Disk], until: datetime) -> tuple[list[PastPass], str]:
         asked.append(until)
-        return before(node, 30, 3)
+        return before(node, 30, 3), ""
 
     node.past = Rewind(node.state, earlier)
     lines = answered(node, 2, "mean of")
@@ -191,22 +191,33 @@ def test_a_change_of_days_ago_is_a_mark_in_its_step(node: Node) -> None:
     assert node.run(Enforce, "--guest", ONE) == 0
     node.now += timedelta(days=2)
     node.passed(5, 100)
-    node.past = Rewind(node.state, lambda *_: before(node, 60, 47, 30))
+    node.past = Rewind(node.state, lambda *_: (before(node, 60, 47, 30), ""))
     lines = answered(node, 3, "mean of")
     assert "changed: web-1 vda unlimited → 250 IOPS" in lines[1]
     assert "·▲··" in lines[1]
     assert "no limit changed" in node.screen(2)[1][1]
 
 
+INCOMPLETE = "http://p:9090: the answer is incomplete: a storage node did not answer"
+
+
+def test_what_is_missing_in_an_incomplete_answer_is_told_beside_what_there_is(node: Node) -> None:
+    node.passed(5, 100)
+    node.past = Rewind(node.state, lambda *_: (before(node, 30, 3), INCOMPLETE))
+    assert "PAST: 2 back, Prometheus, mean of 1 h" in answered(node, 2, INCOMPLETE)[0]
+    assert INCOMPLETE not in "".join(node.screen(0)[1])
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
         (raising(Unreachable("http://p:9090: cannot be reached")), "http://p:9090: cannot be reached"),
-        (lambda *_: [], "Prometheus has no sample of these disks"),
+        (lambda *_: ([], ""), "Prometheus has no sample of these disks"),
+        (lambda *_: ([], INCOMPLETE), INCOMPLETE),
     ],
 )
 def test_without_an_answer_the_passes_stay_and_the_screen_says_why(
-    node: Node, answer: Callable[..., list[PastPass]], words: str
+    node: Node, answer: Callable[..., tuple[list[PastPass], str]], words: str
 ) -> None:
     node.passed(5, 100)
     node.past = Rewind(node.state, answer)
@@ -217,7 +228,7 @@ def test_without_an_answer_the_passes_stay_and_the_screen_says_why(
 
 def test_prometheus_is_asked_of_the_disks_once_they_are_known(node: Node) -> None:
     asked: list[int] = []
-    node.past = Rewind(node.state, lambda disks, _: asked.append(len(disks)) or before(node, 3))
+    node.past = Rewind(node.state, lambda disks, _: (asked.append(len(disks)) or before(node, 3), ""))
     whole, node.sample = node.sample, replace(node.sample, usages=())
     assert "no pass of the last hour measured the disks" in node.screen(1)[1][1]
     node.sample = whole
@@ -228,7 +239,7 @@ def test_prometheus_is_asked_of_the_disks_once_they_are_known(node: Node) -> Non
 def test_while_prometheus_is_asked_the_hour_can_be_seen_and_the_screen_says_that_more_comes(node: Node) -> None:
     node.passed(5, 100)
     waits = Event()
-    node.past = Rewind(node.state, lambda *_: before(node, 3) if waits.wait(20) else [])
+    node.past = Rewind(node.state, lambda *_: (before(node, 3) if waits.wait(20) else [], ""))
     _, lines = node.screen(2)
     assert "PAST: 1 pass back" in lines[0]
     assert "Prometheus is asked for the week before" in "".join(lines)
