@@ -40,7 +40,7 @@ GOLDEN = [
         "region_metrics.prom",
     )
 ]
-RULES = ROOT / "etc" / "prometheus" / "plimsoll-rules.yaml"
+RULES, ALERTS = (ROOT / "etc" / "prometheus" / f"plimsoll-{name}.yaml" for name in ("rules", "alerts"))
 NAMES = ("plimsoll-region", "plimsoll-node", "plimsoll-disk")
 ONE_DISK = {
     "instance": "compute-1:9100",
@@ -126,11 +126,22 @@ def test_prometheus_understands_every_query(tmp_path: Path) -> None:
 def test_every_metric_asked_for_is_written_or_recorded(name: str) -> None:
     written = re.findall(r"^# TYPE (\S+) (\w+)", "".join(file.read_text() for file in GOLDEN), re.MULTILINE)
     known = {f"{family}_bucket" if kind == "histogram" else family for family, kind in written}
-    known |= {rule["record"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]}
+    groups = [group for file in (RULES, ALERTS) for group in yaml.safe_load(file.read_text())["groups"]]
+    known |= {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
     dashboard = read(name)
     texts = [target["expr"] for _, target in targets(dashboard)]
     texts += [variable["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
     assert {metric for text in texts for metric in METRIC.findall(text)} - known == set()
+
+
+def test_that_no_alert_fires_is_told_only_where_alerts_are_evaluated() -> None:
+    """The recording rules may be in a Prometheus, and the alerts in a ruler of Thanos."""
+    tiles = [panel for panel in panels("plimsoll-region") if panel["title"].startswith("Alerts, ")]
+    assert len(tiles) == 2
+    recorded = {name for tile in tiles for name in re.findall(r"\w+:\w+:\w+", tile["targets"][0]["expr"])}
+    (name,) = recorded
+    assert f"record: {name}\n" in ALERTS.read_text()
+    assert name not in RULES.read_text()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -447,6 +447,8 @@ PROBE_WRITTEN_TIMESTAMP_SECONDS = Metric(
 
 DISKS_OF_TYPE = f"volume_type:{DISKS}:sum"
 DISKS_OF_NODE = f"instance:{DISKS}:sum"
+ALERTS_EVALUATED = "region:plimsoll_alerts_evaluated:count"
+"""Recorded beside the alerts: nodes of whose disks these know."""
 BUSIEST_DISKS = f"instance:{DISK_AVERAGE_LIMIT_RATIO}:top10"
 BUSIEST_GUESTS = {unit: f"uuid_pool:{name}:top3" for unit, name in DISK_AVERAGE.items()}
 LATENCY_COUNT = f"volume_type:{DISK_AVERAGE_LATENCY_SECONDS}:count"

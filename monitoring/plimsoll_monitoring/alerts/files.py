@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from plimsoll_agent.monitor import metrics
@@ -68,7 +68,8 @@ def groups_of_rules(site: Site) -> tuple[RuleGroup, ...]:
 
 def groups_of_alerts(site: Site) -> tuple[RuleGroup, ...]:
     """Without those that the site switches off."""
-    groups = {
+    groups: Mapping[str, Iterable[Alert | RecordingRule]] = {
+        "evaluated": (records.of_alerts(site),),
         "agent": chain(node.of_passes(site), node.of_daemon(site)),
         "disks": chain(node.of_disks(site), node.of_bursts(site)),
         "region": chain(region.of_nodes(site), region.of_rollout(site), region.of_oversubscription(site)),
@@ -79,9 +80,9 @@ def groups_of_alerts(site: Site) -> tuple[RuleGroup, ...]:
     return tuple(
         RuleGroup(
             name=f"plimsoll-alerts-{name}",
-            rules=tuple(alert for alert in alerts if site.alerts.get(alert.name, Override()).enabled),
+            rules=tuple(rule for rule in rules if site.alerts.get(rule.name, Override()).enabled),
         )
-        for name, alerts in groups.items()
+        for name, rules in groups.items()
     )
 
 

@@ -30,6 +30,13 @@ def of_disks(site: Site) -> Iterator[RecordingRule]:
     )
 
 
+def of_alerts(site: Site) -> RecordingRule:
+    """Where alerts are evaluated elsewhere than the other rules, as by a ruler of Thanos, it is where they are."""
+    nodes = f"count by {site.node()} ({metrics.DISKS_OF_NODE})"
+    why = "That alerts are evaluated: without it dashboards do not show that none fires."
+    return RecordingRule(metrics.ALERTS_EVALUATED, f"count by {site.in_region()} ({nodes})", why)
+
+
 def of_load(site: Site) -> Iterator[RecordingRule]:
     """What ``plimsoll region explain`` compares a disk with: the latency of its type, the busiest guests."""
     on = site.node(*metrics.DISK)

@@ -46,10 +46,10 @@ def firing_number(series: SiteNames, severity: str) -> stat.Panel:
     """How many alerts of this severity fire."""
     grade = {"critical": steps.CRITICAL_FROM_ONE, "warning": steps.WARN_FROM_ONE}[severity]
     matcher = f'severity="{severity}"'
-    # No alert is known to fire only where the rules are loaded.
-    expr = f"count({_firing(series, matcher)}) or 0 * count({series(metrics.DISKS_OF_NODE)})"
+    # Only where alerts are evaluated, and know of disks, no alert is that none fires.
+    expr = f"count({_firing(series, matcher)}) or 0 * count({series(metrics.ALERTS_EVALUATED)})"
     about = f"Alerts of plimsoll that fire, of severity {severity}."
-    return figure(f"Alerts, {severity}", about, expr, steps=grade, without="no rules or disks")
+    return figure(f"Alerts, {severity}", about, expr, steps=grade, without="not evaluated here")
 
 
 def firing(title: str, series: SiteNames, size: Size) -> table.Panel:
@@ -74,7 +74,7 @@ def firing(title: str, series: SiteNames, size: Size) -> table.Panel:
         worst="Severity",
         size=size,
         links=links.of_guest(series.site) | {"alertname": f"{series.site.docs_url}reference/alerts.html"},
-        without="no alert fires, or the rules are not loaded",
+        without="no alert fires, or they are not evaluated here",
         values_first=True,
     )
 

@@ -14,7 +14,7 @@ from plimsoll_agent.monitor.metrics import Metric
 
 ROOT = Path(__file__).parents[4]
 GOLDEN = sorted((ROOT / "tests/unit/data").glob("*_metrics.prom"))
-RULES = ROOT / "etc/prometheus/plimsoll-rules.yaml"
+RULES, ALERTS = ROOT / "etc/prometheus/plimsoll-rules.yaml", ROOT / "etc/prometheus/plimsoll-alerts.yaml"
 SPELLED = re.compile(r"(?<![\w`$./])plimsoll_(?!agent\b|probes\b|monitoring\b|insight\b|drill\b)[a-z]\w*")
 
 
@@ -44,9 +44,10 @@ def test_each_metric_is_written_with_its_help_text() -> None:
 
 
 def test_each_recorded_name_is_recorded_and_each_that_is_has_a_name() -> None:
-    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    files = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in (RULES, ALERTS))
+    groups = [group for file in files for group in file["groups"]]
     assert {name for name in CONSTANTS if ":" in name} == {
-        rule["record"] for group in groups for rule in group["rules"]
+        rule["record"] for group in groups for rule in group["rules"] if "record" in rule
     }
 
 
