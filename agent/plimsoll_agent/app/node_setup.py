@@ -10,6 +10,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, FETCH_SERVICE, PROBE_UNIT, NodeSetup
 
 _UNITS = (ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT)
+_DAEMON = "plimsoll-daemon.service"
 _SYSTEMD = "/run/systemd/system"
 """Only where systemd runs (sd_booted(3)). In a container the package's units are files that nothing runs."""
 _UNIT_DIRECTORIES = ("/etc/systemd/system", _SYSTEMD, "/usr/lib/systemd/system", "/lib/systemd/system")
@@ -34,6 +35,7 @@ def node_setup(
         timers=frozenset(live_timers),
         disabled=frozenset(timers - live_timers),
         container=container,
+        daemon_enabled=_is_there(units, f"multi-user.target.wants/{_DAEMON}") and not _is_masked(units, _DAEMON),
         fetcher=_is_there(units, FETCH_SERVICE),
         catalogue=settings.catalogue.source,
         uri=settings.uri,

@@ -40,6 +40,8 @@ class NodeSetup:
     """Units whose timer is enabled."""
     disabled: frozenset[str] = frozenset()
     """Units whose timer is installed, and not enabled, or masked."""
+    daemon_enabled: bool = False
+    """Its unit is enabled."""
     container: bool = False
     """plimsoll's package is here, and no systemd: logs are those of its containers."""
     fetcher: bool = True

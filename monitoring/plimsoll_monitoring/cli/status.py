@@ -106,6 +106,7 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> NodeS
         no_room=no_room(state.directory),
         consoles=_consoles(state) if settings.consoles.read else None,
         daemon=daemon_status.load_or_none(state),
+        daemon_is_absent=setup.daemon_enabled and not state.daemon.exists(),
     )
 
 

@@ -113,7 +113,9 @@ class NodeStatus:
     consoles: Consoles | None = None
     """None where they are not read."""
     daemon: DaemonStatus | None = None
-    """None where it does not run, or has ended by itself."""
+    """None where it does not run, or has ended by itself, or its file cannot be read."""
+    daemon_is_absent: bool = False
+    """Its unit is enabled, and there is nothing of it: it was stopped, or never came as far as to write its state."""
 
     @property
     def judgement(self) -> Judgement:

@@ -42,6 +42,11 @@ def remarks(status: NodeStatus) -> Iterator[str]:
     """What to know beside the problems."""
     if status.consoles is not None:
         yield from consoles.remarks(status.consoles)
+    if status.daemon_is_absent:
+        yield (
+            "the daemon is enabled and does not run: only the timer's passes set limits"
+            " (systemctl status plimsoll-daemon.service)"
+        )
     last = status.last
     if last is None:
         return

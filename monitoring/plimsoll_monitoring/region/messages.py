@@ -179,6 +179,7 @@ def remarks(status: RegionSnapshot) -> Iterator[str]:
     if len(versions) > 1:
         yield f"{len(versions)} versions: figures that only one of them reports are incomplete"
     yield from aggregate_lines(status.aggregates, regions=len(status.regions) > 1)
+    yield from _daemon_lines(status)
     for one in status.stages:
         where = f" in {printable(one.node[0]) or '(none)'}" if len(status.regions) > 1 else ""
         since = "" if one.since is None else f" for {_duration(status.at - one.since)}"
@@ -191,6 +192,16 @@ def remarks(status: RegionSnapshot) -> Iterator[str]:
         yield "percentiles unknown: this Prometheus has not loaded plimsoll-rules.yaml, or only just now"
     if any(node.unreachable_since is not None for node in status.nodes):
         yield "disks and probes of unreachable nodes are not counted"
+
+
+def _daemon_lines(status: RegionSnapshot) -> Iterator[str]:
+    """A daemon that never started has no metrics: it is missing where most of the others have some."""
+    reporting = [node for node in status.nodes if node.unreachable_since is None]
+    absent = [node for node in reporting if not node.has_daemon]
+    if 0 < 2 * len(absent) < len(reporting):
+        names = first([node_name((node.region, node.instance), regions=len(status.regions) > 1) for node in absent])
+        those = f"{plural(len(absent), 'node')} without a daemon, which the others have"
+        yield f"{those}: stopped, or never started: {names}"
 
 
 def _duration(seconds: float) -> str:

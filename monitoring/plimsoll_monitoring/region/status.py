@@ -105,6 +105,11 @@ class Node:
     enforcing: bool | None
     paused: bool
 
+    @property
+    def has_daemon(self) -> bool:
+        """Whether it has metrics of one, which one that is stopped removes."""
+        return any(each.measure.name == "daemon_faults" for each in self.judgement.findings)
+
 
 @frozen
 class TypeStatus:

@@ -30,6 +30,20 @@ def test_a_volume_that_was_not_fetched_is_fetched_as_this_node_can(source: str, 
     assert NodeSetup(catalogue=source).disk(because(Code.VOLUME_NOT_FETCHED), NAME) == do
 
 
+def test_a_daemon_is_enabled_where_systemd_wants_it_and_it_is_not_masked(tmp_path: Path) -> None:
+    def enabled() -> bool:
+        return node_setup(config.load([], []), (), [str(tmp_path)], str(tmp_path)).daemon_enabled
+
+    (tmp_path / "plimsoll-daemon.service").touch()
+    assert not enabled()
+    (tmp_path / "multi-user.target.wants").mkdir()
+    (tmp_path / "multi-user.target.wants/plimsoll-daemon.service").symlink_to(tmp_path / "plimsoll-daemon.service")
+    assert enabled()
+    (tmp_path / "plimsoll-daemon.service").unlink()
+    (tmp_path / "plimsoll-daemon.service").symlink_to("/dev/null")
+    assert not enabled()
+
+
 def test_a_missing_file_of_congestion_leads_to_its_service_or_is_fetched_by_hand(tmp_path: Path) -> None:
     def found() -> str:
         setup = node_setup(config.load([], []), (), [str(tmp_path)], str(tmp_path))

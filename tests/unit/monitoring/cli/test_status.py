@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll_agent.app.node_setup import node_setup
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import ConsoleSettings, MetricsSettings, Settings
 from plimsoll_agent.consoles import file as consoles_file
@@ -568,6 +569,21 @@ def test_a_daemon_is_shown_with_the_guests_that_it_has_set_aside(here: Here) -> 
     told = here.told()["daemon"]
     assert told["runs"]
     assert [each["guest"] for each in told["set_aside"]] == ["instance-00000001"]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_daemon_that_is_enabled_and_never_started_is_told(
+    here: Here, enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = replace(node_setup(config.load([], []), (), [], os.devnull), daemon_enabled=enabled)
+    monkeypatch.setattr("plimsoll_monitoring.cli.status.node_setup", lambda *_: setup)
+    here.passed(good())
+    words = "INFO  the daemon is enabled and does not run: only the timer's passes set limits"
+    assert here.run() == 0
+    assert (words in here.out) is enabled
+    daemon_status.save(here.state, replace(FULL, written=here.now))
+    here.run()
+    assert words not in here.out
 
 
 def test_a_daemon_that_was_killed_a_moment_ago_is_a_problem_at_once(here: Here) -> None:

@@ -108,6 +108,19 @@ def test_several_versions_are_skew_and_no_problem() -> None:
     assert facts["disks"].endswith(", 2 right")
 
 
+def test_a_daemon_that_never_started_is_told_where_most_nodes_have_one() -> None:
+    names = ("n1", "n2", "n3")
+    every = [series(NOW - 60, name) for name in names]
+
+    def remarks(*daemons: str) -> list[str]:
+        found = status(last_pass=every, good_pass=every, seen=every, daemon_age=[series(5, name) for name in daemons])
+        assert found.level is Level.OK
+        return list(messages.remarks(found))
+
+    assert remarks("n1", "n3") == ["1 node without a daemon, which the others have: stopped, or never started: n2"]
+    assert remarks(*names) == remarks("n1") == remarks() == []
+
+
 def test_rules_are_not_loaded_where_nothing_is_recorded_and_not_where_no_probe_had_a_request() -> None:
     runs = [Series({"region": "r1", "volume_type": "gold", "verdict": "failed"}, 0.0)]
     assert list(messages.remarks(status(runs=runs, recorded=[Series({}, 1.0)]))) == []
