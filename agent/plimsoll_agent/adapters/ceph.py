@@ -14,6 +14,7 @@ from plimsoll_agent.adapters import program
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.clusters import Cluster
 from plimsoll_agent.reconcile.health_gate import FLAGS, ClusterHealth
+from plimsoll_agent.util.ceph_json import are_of_monitors
 from plimsoll_agent.util.frozen import frozen
 
 _PYTHON = re.compile(rb"#! ?(/\S*/python3[.\d]*)(?: -[a-zA-Z]+)?\n.*\bceph_argparse\b", re.DOTALL)
@@ -153,6 +154,7 @@ def parse(answer: bytes) -> ClusterHealth:
             counts=dict(_counts(checks, texts)),
             osds=_osds(status),
             paused=tuple(_PAUSE.findall(texts.get(FLAGS, ""))),
+            monitors_are_slow=are_of_monitors(texts.get("SLOW_OPS", "")),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         # Not repr(): a UnicodeDecodeError's contains the whole answer.

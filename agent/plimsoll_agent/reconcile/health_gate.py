@@ -22,7 +22,8 @@ _ENTRY = re.compile(r"([A-Z][A-Z0-9_*?]+)(?: ?> ?([0-9]{1,9})(?:(\.[0-9]{1,3})? 
 FLAGS = "OSDMAP_FLAGS"
 """The check of any flag: ``noout`` stops no request, and no other check tells of a pause."""
 _NO_MANAGER = "MGR_DOWN"
-_OF_MANAGER = ("PG_AVAILABILITY", "SLOW_OPS", "PG_BACKFILL_FULL", "PG_RECOVERY_FULL")
+_SLOW = "SLOW_OPS"
+_OF_MANAGER = ("PG_AVAILABILITY", _SLOW, "PG_BACKFILL_FULL", "PG_RECOVERY_FULL")
 """Checks that the active manager makes: without one the monitors keep its last report (MgrStatMonitor)."""
 _OF_OSDS = "OSD_DOWN"
 """The check that may have a percentage. It counts OSDs that are in and down (OSDMap::check_health in Ceph)."""
@@ -42,6 +43,8 @@ class ClusterHealth:
     """The number of OSDs, up or down; None is unknown."""
     paused: tuple[str, ...] = ()
     """``pauserd``, ``pausewr``: the flags with which clients send no reads or writes, as after ``ceph osd pause``."""
+    monitors_are_slow: bool = False
+    """``SLOW_OPS`` is about requests to monitors alone."""
 
 
 @frozen
@@ -162,8 +165,9 @@ class Gate:
         always = [f"{FLAGS} ({', '.join(health.paused)})"] if health.paused else []
         unknown = [str(one) for one in self.blocking if one.is_of_manager] if _NO_MANAGER in health.raised else []
         always += [f"{_NO_MANAGER} ({', '.join(unknown)} unknown)"] if unknown else []
-        own_words = {FLAGS: bool(health.paused), _NO_MANAGER: bool(unknown)}
-        others = [check for check in health.raised if not own_words.get(check)]
+        # No disk waits for a monitor, and one that is slow may be so for weeks.
+        apart = {FLAGS: bool(health.paused), _NO_MANAGER: bool(unknown), _SLOW: health.monitors_are_slow}
+        others = [check for check in health.raised if not apart.get(check)]
         reasons = ((one.blocks(check, health) for one in self.blocking) for check in others)
         return (*always, *(why for whys in reasons if (why := next(filter(None, whys), None)) is not None))
 

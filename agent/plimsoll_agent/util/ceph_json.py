@@ -1,4 +1,6 @@
-"""JSON as Ceph prints it: numbers that are none stand there as C writes them, ``inf`` and ``-nan``."""
+"""JSON as Ceph prints it: numbers that are none stand there as C writes them, ``inf`` and ``-nan``. And its text of
+``SLOW_OPS``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,14 @@ from typing import Any
 
 # A string comes first, so nothing in one is taken for a number.
 _NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(-?)\b(?:(inf)|nan)\b')
+_OF_MONITORS = re.compile(r" sec, (?:daemons \[)?mon[.,][\w.-]+(?:,mon[.,][\w.-]+)*(?:\](?!\.)| has )")
+
+
+def are_of_monitors(slow_ops: str) -> bool:
+    """Whether monitors alone are slow: no guest waits for that. One that has not left its election may say so for
+    weeks.
+    """
+    return _OF_MONITORS.search(slow_ops) is not None
 
 
 def parse(text: str | bytes) -> Any:

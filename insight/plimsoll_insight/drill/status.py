@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from plimsoll_agent.errors import Rejected
+from plimsoll_agent.util.ceph_json import are_of_monitors
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 
 _LONGEST = 500
 _SLOW = ("SLOW_OPS", "REQUEST_SLOW", "REQUEST_STUCK")
 """The last two in Luminous and Mimic: a stuck request is no slow one there."""
-_OF_MONITORS = re.compile(r" sec, (?:daemons \[)?mon[.,][\w.-]+(?:,mon[.,][\w.-]+)*(?:\](?!\.)| has )")
-"""Of no other daemons: no guest waits for that. One that has not left its election may say so for weeks."""
 _PEERING = ("peering", "activating")
 _UNCLEAN = ("degraded", "undersized", "recover", "backfill", "remapped", "inconsistent")
 
@@ -109,7 +107,7 @@ def _slow(checks: Mapping[str, Any]) -> int | None:
     A first report of Tentacle has ``0 slow ops, oldest one blocked for 6 sec``: of at least one.
     """
     messages = [str(checks[name]["summary"]["message"]) for name in _SLOW if name in checks]
-    words = [each.split(" ")[0] for each in messages if not _OF_MONITORS.search(each)]
+    words = [each.split(" ")[0] for each in messages if not are_of_monitors(each)]
     return sum(max(int(word), 1) for word in words) if all(word.isdigit() for word in words) else None
 
 

@@ -95,6 +95,24 @@ def test_the_number_of_slow_requests_is_that_of_the_text_and_not_the_count_which
     assert counts.get("SLOW_OPS") == number
 
 
+@pytest.mark.parametrize(
+    ("whose", "of_monitors"),
+    [
+        ("mon.a has slow ops", True),
+        ("daemons [mon.a-1,mon.b] have slow ops.", True),
+        ("daemons [mon.a,osd.1] have slow ops.", False),
+        ("daemons [mon.a,mon.b]... have slow ops.", False),
+        (f"daemons [{','.join(f'mon.{name}{30 * chr(120)}' for name in 'abcdefg')}] have slow ops.", False),
+        ("osd.1 has slow ops", False),
+    ],
+    ids=range(6),
+)
+def test_slow_requests_are_of_monitors_where_the_whole_text_names_no_other(whose: str, of_monitors: bool) -> None:
+    checks = {"SLOW_OPS": {"summary": {"message": f"7 slow ops, oldest one blocked for 39 sec, {whose}"}}}
+    health = parse(json.dumps({"fsid": FSID, "health": {"checks": checks}}).encode())
+    assert (health.raised, health.monitors_are_slow) == (("SLOW_OPS",), of_monitors)
+
+
 def test_a_check_that_ceph_counts_nothing_of_has_no_number() -> None:
     checks = {"OSD_NO_SORTBITWISE": {"summary": {"message": "'sortbitwise' flag is not set", "count": 0}}}
     assert parse(json.dumps({"fsid": FSID, "health": {"checks": checks}}).encode()).counts == {}

@@ -203,6 +203,15 @@ def test_without_a_manager_what_it_would_tell_is_unknown(entry: str, words: str 
     assert [reason.facts["checks"] for reason in gate.keeps([RAISE]).values()] == ([words] if words else [])
 
 
+@pytest.mark.parametrize("entry", ["SLOW_OPS", "SLOW_OPS > 2", "SLOW_*"])
+def test_slow_requests_to_monitors_alone_defer_nothing(entry: str) -> None:
+    health = ClusterHealth(fsid=FSID, raised=("SLOW_OPS",), counts={"SLOW_OPS": 7}, monitors_are_slow=True)
+    gate = Gate(NODE, Ceph(first=health), (BlockingCheck.read(entry), BlockingCheck.read("OSD_DOWN")))
+    assert gate.keeps([RAISE]) == {}
+    assert gate.blocks(replace(health, monitors_are_slow=False)) != ()
+    assert gate.blocks(replace(health, raised=("OSD_DOWN", "SLOW_OPS"))) == ("OSD_DOWN",)
+
+
 # --- which checks
 
 
