@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import configparser
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from plimsoll_agent.model.disk import Disk
@@ -81,13 +81,20 @@ def parse(text: str, file: Path) -> Cluster | None:
         parser.read_string("\n".join(line.strip() for line in text.replace("\\\n", " ").splitlines()))
     except configparser.Error:
         return None
+    options = _options(parser, "global")
+    fsid, monitors = options.get("fsid", "").lower(), options.get("mon_host", "")
+    if not monitors:  # only then Ceph reads a section of each (MonMap::init_with_config_file)
+        sections = (_options(parser, name) for name in parser.sections() if name.startswith("mon."))
+        monitors = ",".join(section.get("mon_addr", "") for section in sections)
+    return Cluster(file, fsid if _FSID.fullmatch(fsid) else None, frozenset(_monitors(monitors)))
+
+
+def _options(parser: configparser.RawConfigParser, section: str) -> Mapping[str, str]:
     # "mon host", "mon_host" and "mon-host" are the same option to Ceph (src/common/ConfUtils.cc).
-    options = {
+    return {
         re.sub(r"[\s-]+", "_", name.strip()): _value(value or "")
-        for name, value in (parser.items("global") if parser.has_section("global") else ())
+        for name, value in (parser.items(section) if parser.has_section(section) else ())
     }
-    fsid = options.get("fsid", "").lower()
-    return Cluster(file, fsid if _FSID.fullmatch(fsid) else None, frozenset(_monitors(options.get("mon_host", ""))))
 
 
 def _value(text: str) -> str:

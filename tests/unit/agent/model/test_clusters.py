@@ -55,6 +55,18 @@ def test_a_disk_without_monitors_is_on_the_cluster_of_its_own_file_and_else_on_n
     assert (Clusters((first, second)).of(own), Clusters((first, second)).of(other)) == (first, second)
 
 
+def test_monitors_may_have_a_section_each_as_before_nautilus() -> None:
+    """As ceph-deploy and hands wrote them; Ceph heeds these where ``mon_host`` names none."""
+    sections = (
+        "[mon]\nmon data = /x\n[mon.a]\nhost = ceph-a\nmon addr = 10.0.0.1:6789\n[mon.b]\nmon_addr = 10.0.0.2 # b\n"
+        "[mon.c]\nhost = ceph-c\n[osd.1]\nmon addr = 10.0.0.9\n"
+    )
+    clusters = Clusters((of(f"[global]\nfsid = {FSID}\n{sections}"),))
+    assert [found(clusters, f"10.0.0.{last}:6789") for last in (1, 2, 9)] == [FSID, FSID, None]
+    assert of(f"{conf('10.0.0.7')}{sections}").monitors == {"10.0.0.7"}
+    assert of(f"[global]\nfsid = {FSID}\n[mon.c]\nhost = ceph-c\n").monitors == frozenset()
+
+
 # --- files
 
 
