@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.consoles.model import Consoles
 from plimsoll_agent.monitor import daemon_status, pass_summary_file, textfile
+from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.store.state import CorruptState, Given, State, StateError
@@ -28,6 +30,7 @@ from plimsoll_probes.app.history import history_of
 from plimsoll_probes.cli.base import HistoryCommand, now
 
 _T = TypeVar("_T")
+LOG = logging.getLogger(__name__)
 
 
 class Status(HistoryCommand, Page):
@@ -91,6 +94,7 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> NodeS
 
     last = read("pass", lambda: _last_pass(state))
     approvals, approvals_unread = _approvals(state)
+    daemon, is_absent = _daemon(state)
     return NodeStatus(
         now=at,
         last=last,
@@ -105,8 +109,8 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> NodeS
         complaints=complaints,
         no_room=no_room(state.directory),
         consoles=_consoles(state) if settings.consoles.read else None,
-        daemon=daemon_status.load_or_none(state),
-        daemon_is_absent=setup.daemon_enabled and not state.daemon.exists(),
+        daemon=daemon,
+        daemon_is_absent=is_absent and setup.daemon_enabled,
     )
 
 
@@ -131,6 +135,16 @@ def _approvals(state: State) -> tuple[Sequence[Given], str]:
         return state.load_approvals(), ""
     except StateError as error:
         return (), printable(str(error))
+
+
+def _daemon(state: State) -> tuple[DaemonStatus | None, bool]:
+    """And whether there is certainly nothing of it."""
+    try:
+        daemon = daemon_status.load(state)
+    except StateError as error:
+        LOG.warning("%s", error)
+        return None, False
+    return daemon, daemon is None
 
 
 def _written(settings: Settings, state: State) -> Iterator[tuple[Path, datetime]]:

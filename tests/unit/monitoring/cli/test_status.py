@@ -584,6 +584,9 @@ def test_a_daemon_that_is_enabled_and_never_started_is_told(
     daemon_status.save(here.state, replace(FULL, written=here.now))
     here.run()
     assert words not in here.out
+    here.state.daemon.write_text("{}")
+    here.run()
+    assert words not in here.out, "what cannot be read is unknown"
 
 
 def test_a_daemon_that_was_killed_a_moment_ago_is_a_problem_at_once(here: Here) -> None:
