@@ -215,3 +215,11 @@ def test_an_acknowledged_disk_is_counted_apart_as_in_status() -> None:
     line, sum_of_all = told.planned(replace(a_pass_over(0), outcomes=(known,)))
     assert line.endswith("acknowledged until 2026-11-20 14:30 UTC by ann: ticket 1")
     assert sum_of_all == "Plan: nothing to change, 1 unknown but acknowledged."
+
+
+def test_disks_that_the_kernel_maps_are_told_once_whatever_else_is_planned() -> None:
+    words = "2 disks on RBD that the kernel maps are not limited by plimsoll: a vdb, b vda"
+    texts = [line.text for line in plan_lines(a_pass_over(2), Manner()) if isinstance(line, TextLine)]
+    report = replace(a_pass_over(2), kernel_mapped=("a vdb", "b vda"))
+    lines = [line.text for line in plan_lines(report, Manner()) if isinstance(line, TextLine)]
+    assert (words in texts, lines.count(words)) == (False, 1)
