@@ -16,12 +16,14 @@ import pytest
 import yaml
 
 from lab import ansiblecore
+from lab.collection import link
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 ROLE = ROOT / "ansible/roles/agent"
 pytestmark = pytest.mark.usefixtures("programs_unmeasured")
 FIT: Mapping[str, Any] = {
+    "root": True,
     "os": "debian12",
     "manager": "apt",
     "packages": {},
@@ -225,6 +227,22 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         ["entries that are not networks: mon1."],
     ),
     "both kinds of networks": ({}, {"plimsoll_ceph_networks": ["192.0.2.0/24", "2001:db8::/32", "192.0.2.7"]}, []),
+    "lists and numbers as text": (
+        {},
+        {
+            "plimsoll_ceph_networks": "192.0.2.0/24,2001:db8::/32",
+            "plimsoll_clock_tolerance": "60",
+            "plimsoll_extras": "probes,openstack",
+            "plimsoll_minimum_free_mib": "600",
+        },
+        [],
+    ),
+    "no networks as text": (
+        {},
+        {"plimsoll_ceph_networks": "mon1,192.0.2.0/24"},
+        ["entries that are not networks: mon1. Write"],
+    ),
+    "not root": ({"root": False}, {}, ["Ansible is not root on this node", "ansible_become: true"]),
     "a relative directory": ({}, {"plimsoll_textfile_dir": "metrics"}, ["plimsoll_textfile_dir", "metrics"]),
     "no directory": ({}, {"plimsoll_textfile_dir": ""}, []),
 }
@@ -246,6 +264,7 @@ def filled(value: Any, home: Path) -> Any:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("preflight")
+    link(home / "collections")
     (home / "rules.yaml").write_text("{}\n")
     return home
 
@@ -270,6 +289,7 @@ def said(home: Path, request: pytest.FixtureRequest) -> Mapping[str, Mapping[str
         timeout=120,
         env=os.environ
         | {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_CONFIG": "/etc/hosts.none"}
+        | {"ANSIBLE_COLLECTIONS_PATH": str(home / "collections")}
         | core,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr

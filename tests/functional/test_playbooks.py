@@ -192,6 +192,15 @@ def test_regions_and_the_share_are_as_told(ansible: Ansible, inventory: str) -> 
     assert shown(batches(ansible, inventory, "-e", told)) == ["north, canary: n2", "north, the first part: n1, n3"]
 
 
+def test_regions_as_text_and_what_of_them_is_not_in_the_group(each_ansible: Ansible, inventory: str) -> None:
+    """``-e`` knows only text; and a region that is not below the group would be left out without a word."""
+    (each_ansible.home / "more.yml").write_text("west: {hosts: {w1: {}, w2: {}}}\n", encoding="utf-8")
+    words = ("-i", str(each_ansible.home / "more.yml"), "-e", "plimsoll_rollout_regions=north,west")
+    ended = batches(each_ansible, inventory, *words, "-e", "plimsoll_rollout_fraction=100")
+    assert shown(ended) == ["north, canary: n2", "north, the first part: n1, n3"], ended.stdout + ended.stderr
+    assert "Left out, since not in the group plimsoll: w1, w2" in ended.stdout
+
+
 def test_a_limit_leaves_out_hosts_and_each_region_begins_with_a_canary_all_the_same(
     ansible: Ansible, inventory: str
 ) -> None:
@@ -905,12 +914,52 @@ def test_a_host_that_was_told_the_end_undoes_nothing(tmp_path: Path) -> None:
     assert not undone.exists()
 
 
+@pytest.mark.parametrize(
+    ("states", "osds", "message"),
+    [
+        (["active", "active"], "3,12", ""),
+        (["inactive", "inactive"], "3,12", "ceph-osd@3.service, ceph-osd@12.service. Correct plimsoll_rehearsal_u"),
+        (["active", "failed"], [3, 12], "no OSD: ceph-osd@12.service. Correct"),
+        ([], 12, "no OSD: ceph-osd@12.service. Correct plimsoll_rehearsal_unit (of cephadm: ceph-0b1c@osd.{osd}.s"),
+    ],
+)
+def test_a_rehearsal_that_would_stop_no_osd_is_refused(
+    states: list[str], osds: object, message: str, ansible: Ansible
+) -> None:
+    """systemctl stops a unit of packages beside cephadm's without a word, and its guests would not have felt it."""
+    [play] = yaml.safe_load((PLAYBOOKS / "rehearsal.yml").read_text(encoding="utf-8"))
+    [task] = [task for task in play["tasks"] if task["name"] == "Fail where stopping these units would stop no OSD"]
+    known = {"plimsoll_rehearsal_host": "n1", "plimsoll_rehearsal_osds": osds, "__rehearsal_running":
+             {"stdout_lines": states}, "__rehearsal_asked": {"stdout": '{"fsid": "0b1c"}'}}  # fmt: skip
+    alone = {"hosts": "all", "gather_facts": False, "connection": "local", "vars": play["vars"] | known}
+    (ansible.home / "alone.yml").write_text(yaml.safe_dump([alone | {"tasks": [task]}]), encoding="utf-8")
+    ended = ansible("ansible-playbook", "-i", "n1,", "alone.yml")
+    assert (ended.returncode != 0) == bool(message), ended.stdout + ended.stderr
+    assert message in " ".join((ended.stdout + ended.stderr).split())
+
+
 # Keeps what it was called with; for --yes another return is under way, or it was cut short.
 RETURNING = """#!/bin/sh
 echo "$2" >> "${0%/*}/calls"
 echo "Cluster 029b0680-c108-4b05-81a8-4c9dd2e3226e."
 case "$*" in *--check*) exit 2 ;; *--yes*) exit STATUS ;; esac
 """
+
+
+def test_the_playbook_of_returns_takes_lists_as_text(ansible: Ansible, tmp_path: Path) -> None:
+    """Of ``-e plimsoll_return_skip=12`` the OSDs 1 and 2 were left out, and 12 was started."""
+    program = tmp_path / "plimsoll"
+    program.write_text('#!/bin/sh\necho "$*" > "${0%/*}/call"\n')
+    program.chmod(0o755)
+    variables = {"plimsoll": program, "skip": "12", "tolerated": "OSD_DOWN,PG_DEGRADED", "client": "'--id admin'",
+                 "start": "'docker start'"}  # fmt: skip
+    words = [word for name, value in variables.items() for word in ("-e", f"plimsoll_return_{name}={value}")]
+    words += ["-e", f"ansible_python_interpreter={sys.executable}"]
+    ended = ansible("ansible-playbook", "-i", "localhost,", "-c", "local", *words, str(PLAYBOOKS / "return.yml"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert (tmp_path / "call").read_text().split(" ", 2)[2].strip() == (
+        "--skip 12 --tolerate OSD_DOWN --tolerate PG_DEGRADED --start docker start --id admin --check"
+    ), ended.stdout
 
 
 @pytest.mark.parametrize(("status", "calls"), [(75, ["run", "run"]), (3, ["run", "run", "stop"])])

@@ -18,6 +18,12 @@ options:
     elements: str
     required: true
   hosts: {description: "The hosts within C(--limit).", type: list, elements: str, required: true}
+  members:
+    description:
+      - The hosts of the group that is rolled out to. What else a region has, such as hosts of Ceph, does not count.
+        Without it all hosts of the regions are members.
+    type: list
+    elements: str
   percent:
     description: The share of a region in the second batch. At least one host, if one is left.
     type: float
@@ -44,10 +50,13 @@ SHOWN = 5
 STAGES = {"canary": "canary", "fraction": "the first part", "rest": "the rest"}
 
 
-def batches(groups, regions, hosts, percent=10):
+def batches(groups, regions, hosts, percent=10, members=None):
     """Hosts of ``regions`` as a list of ``{"region", "stage", "hosts"}``. Raises ``AnsibleFilterError``."""
     share = checked_percent(percent)
     refuse_unknown(regions, groups)
+    if members is not None:
+        inside = set(members)
+        groups = {**groups, **{region: [host for host in groups[region] if host in inside] for region in regions}}
     refuse_twice(regions, groups)
     return [batch for region in regions for batch in batches_of(region, groups, set(hosts), share)]
 

@@ -47,6 +47,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+root: {description: "Whether it ran as root. Else part of the node is hidden from it.", returned: success, type: bool}
 os: {description: "The distribution, as in the versions of packages: debian12.", returned: success, type: str}
 manager: {description: "V(apt) or V(dnf); null without either.", returned: success, type: str}
 packages: {description: "The version of each installed package of plimsoll.", returned: success, type: dict}
@@ -359,6 +360,7 @@ def main():
     manager = next(filter(module.get_bin_path, ("apt", "dnf")), None)
     module.exit_json(
         changed=False,
+        root=os.geteuid() == 0,
         os=os_tag(_read("/etc/os-release")),
         manager=manager,
         packages=node.packages(manager),

@@ -71,6 +71,16 @@ def test_the_share_is_of_the_region_and_not_of_what_the_limit_leaves() -> None:
     assert [len(each["hosts"]) for each in found] == [1, 4, 15]
 
 
+def test_hosts_of_another_kind_in_a_region_are_neither_counted_nor_refused() -> None:
+    """As the group of a site has its controllers, and hosts of Ceph, beside compute nodes."""
+    nodes = [*hosts("r1", 3), *hosts("r2", 3)]
+    groups = {region: ["bastion", *hosts(f"ceph-{region}", 20), *hosts(region, 3)] for region in ("r1", "r2")}
+    found = batches.batches(groups, ["r1", "r2"], nodes, 10, nodes)
+    assert sizes(found) == [(r, stage, 1) for r in ("r1", "r2") for stage in ("canary", "fraction", "rest")]
+    with pytest.raises(AnsibleFilterError, match="r1-1 is in two regions"):
+        batches.batches({**groups, "r2": ["r1-1"]}, ["r1", "r2"], nodes, 10, nodes)
+
+
 def test_a_host_in_two_regions_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="r1-1 is in two regions, r1 and r2"):
         batches.batches({"r1": ["r1-1"], "r2": ["r1-1"]}, ["r1", "r2"], ["r1-1"])
