@@ -49,8 +49,16 @@ _POD = re.compile(rb"\bceph-osd-" + _NUMBER.encode() + rb"-")
 OF_MDS = re.compile(rb"\bceph-mds|\bmds[.@-]|-mds[.@-]")
 _POD_OF_MDS = re.compile(rb"-mds-\S{1,200}-[0-9a-z]{5}(?![\w.:-])")
 _OSD_IN = re.compile(
-    rb"osd[.@-](?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)" + _NUMBER.encode(), re.IGNORECASE
+    rb"osd[.@_-](?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)"
+    + _NUMBER.encode()
+    + rb"(?![0-9A-Za-z])",  # the id of a container: rook-ceph_osd-1a2b…
+    re.IGNORECASE,
 )
+_OF_ANOTHER = re.compile(
+    r"\bceph-(?:mon|mgr|mds|client\.\w+)[.@]|^(?:ceph-(?:mon|mgr|mds|rgw)-|(?:mon|mgr|mds)\.)(?!.*ceph-osd[.@])|"
+    r"\bceph-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}[@-](?!osd[.-])"
+)
+"""In the name of a unit, a container or a file of another daemon, on a host that may be named ``osd-3``."""
 _MONITOR = re.compile(rb"(?:^|[.@-])mon(?:[.@-]|$)")
 """In the name of a process. Of the cluster's log it has the words, and in a field of journald whose they are."""
 _OF_AN_OSD = re.compile(rb"slow request |\d{1,9} slow requests \(")
@@ -152,7 +160,7 @@ def unwrap(line: bytes) -> WrappedEntry:
 
 def _osd_of(name: bytes) -> int | None:
     numbers = _OSD_IN.findall(name)
-    return int(numbers[-1]) if numbers else None
+    return int(numbers[-1]) if numbers and not _OF_ANOTHER.search(name.decode("utf-8", "replace")) else None
 
 
 def name_of(path: Path) -> str:
@@ -162,11 +170,11 @@ def name_of(path: Path) -> str:
 
 
 def osd_of_file(name: str) -> int | None:
-    """``ceph-osd.5.log``; not the year of ``osd-2024-08-20.log``."""
+    """``ceph-osd.5.log``; not the year of ``osd-2024-08-20.log``, and not the host of ``ceph-mds.osd-3.log``."""
     match = re.search(
-        r"osd[.@-]?(?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)" + _NUMBER, name, re.IGNORECASE
+        r"osd[.@_-]?(?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)" + _NUMBER, name, re.IGNORECASE
     )
-    return int(match[1]) if match else None
+    return int(match[1]) if match and not _OF_ANOTHER.search(name) else None
 
 
 def time_around(head: bytes, zone: Any, until: float | None) -> tuple[float, bool]:

@@ -152,6 +152,19 @@ FORMS: dict[str, str] = {
         ),
         dated=False,
     ),
+    "filebeat, a container": text_of(
+        lambda second, line: json.dumps(
+            {"@timestamp": moment(second).isoformat(), "message": line,
+             "file": f"/var/log/containers/rook-ceph-osd-7-6f9c-abcde_rook-ceph_osd-{'1a2bc0ff' * 8}.log"}
+        ),
+        dated=False,
+    ),
+    "a container of Kolla": text_of(
+        lambda second, line: json.dumps(
+            {"@timestamp": moment(second).isoformat(), "MESSAGE": line, "CONTAINER_NAME": "ceph_osd_7"}
+        ),
+        dated=False,
+    ),
     "filebeat, in Kubernetes": text_of(
         lambda second, line: json.dumps(
             {"@timestamp": moment(second).isoformat(), "message": line, "log": {"offset": second},
@@ -229,6 +242,8 @@ def test_the_end_of_a_crashed_osd_counts_where_no_other_line_has_it_and_once_whe
     ("ceph-osd.7.log", 7), ("osd7.log", 7), ("ceph-osd.7.log-20240820", 7), ("osd.2024.log", 2024),
     ("osd-2024-08-20.log", UNKNOWN_OSD), ("osd_2024_08_20.log", UNKNOWN_OSD), ("osd.20240820.log", UNKNOWN_OSD),
     ("osd-20-08-2024.log", UNKNOWN_OSD), ("saved.log", UNKNOWN_OSD), ("ceph-osd@12.service.txt", 12),
+    ("docker_logs_-t_ceph_osd_7", 7), ("journalctl_--unit_ceph-osd_12.service", 12), ("ceph-mon-1_ceph-osd.7.log", 7),
+    ("ceph-mgr.osd-3.abcdef.log", UNKNOWN_OSD), ("mgr.osd-3.abcdef.txt", UNKNOWN_OSD),
 ])  # fmt: skip
 def test_whose_log_it_is_by_its_name_and_never_by_a_date(tmp_path: Path, name: str, osd: int) -> None:
     read_, counts = found(tmp_path, write(tmp_path, name, f"{own(0, channel(3))}\n"))
@@ -539,7 +554,15 @@ def test_the_own_log_of_a_metadata_server_has_no_requests_to_osds(tmp_path: Path
     internal = OF_A_CLIENT.replace("client_request(client.4:7 getattr)", "internal op exportdir:mds.0:12")
     words = (BATCH, f"{OF_A_CLIENT} currently failed to rdlock", BATCH, f"{internal} currently dispatched")
     text = "".join(f"{own(0, f'log_channel(cluster) log [WRN] : {each}')}\n" for each in words)
-    for name, prefix in (("ceph-mds.a.log", ""), ("saved", "ceph-mds.a.log:")):
+    fsid = "2b1c9d6e-1111-4222-8333-abcdefabcdef"
+    journal = "Mar 27 18:29:18 osd-3 {}[4242]: debug "
+    for name, prefix in (
+        ("ceph-mds.a.log", ""), ("saved", "ceph-mds.a.log:"),
+        # On a host that is named as an OSD.
+        ("ceph-mds.osd3.log", ""), ("ceph-mds.cephfs.osd-3.xyzabc.log", ""), ("mds.cephfs.osd-3.xyzabc.txt", ""),
+        ("saved", journal.format(f"ceph-{fsid}-mds-cephfs-osd-3-xyzabc")),
+        ("saved", journal.format("ceph-mds-osd-3")),
+    ):  # fmt: skip
         lines = "".join(f"{prefix}{line}\n" for line in text.splitlines())
         read_, counts = found(tmp_path, write(tmp_path, name, lines))
         assert (dict(counts.osds), answer_of(read_, counts)) == ({}, SlowAnswer.CANNOT_TELL)
