@@ -914,6 +914,32 @@ def test_a_host_that_was_told_the_end_undoes_nothing(tmp_path: Path) -> None:
     assert not undone.exists()
 
 
+def test_numbers_of_a_rehearsal_are_numbers_to_each_ansible(each_ansible: Ansible) -> None:
+    """ansible-core 2.18 and earlier make text of them, and ``'60' > 0`` ended it. A truth stays one."""
+    [play] = yaml.safe_load((PLAYBOOKS / "rehearsal.yml").read_text(encoding="utf-8"))
+    tasks = {task["name"]: task for part in play["tasks"] for task in part.get("block", [part])}
+    end = yaml.safe_load((PLAYBOOKS / "tasks/rehearsal_end.yml").read_text(encoding="utf-8"))
+    [wait] = [task for task in end if "until" in task]
+    status = {
+        "osdmap": {"num_up_osds": 6, "num_in_osds": 6},
+        "pgmap": {"pgs_by_state": [{"state_name": "active+clean"}]},
+        "health": {"checks": {"OSDMAP_FLAGS": {"summary": {"message": "noout flag(s) set"}}}},
+    }
+    known = {f"plimsoll_rehearsal_{name}": value for name, value in {"host": "n1", "away": "12", "osds": "3"}.items()}
+    known |= {"__rehearsal_asked": {"rc": 0, "stdout": json.dumps(status)}}
+    known |= {"ansible_python_interpreter": sys.executable}
+    told = [*wait["until"], "__rehearsal_undo | length == 1", "looks == [0, 5, 10]", "retries | int == 900",
+            "__rehearsal_until | float - now().timestamp() < 13",
+            "__rehearsal_longest | int == 30 + 12 + 1800 + 900"]  # fmt: skip
+    asserted = {"ansible.builtin.assert": {"that": told},
+                "vars": {"looks": tasks["Watch"]["loop"], "retries": wait["retries"]}}  # fmt: skip
+    alone = [tasks[name] for name in ("Check the variables", "Keep what holds from now on", "Keep the time")]
+    play = {"hosts": "all", "gather_facts": False, "connection": "local", "vars": play["vars"] | known}
+    (each_ansible.home / "alone.yml").write_text(yaml.safe_dump([play | {"tasks": [*alone, asserted]}]), "utf-8")
+    ended = each_ansible("ansible-playbook", "-i", "n1,", "alone.yml")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 @pytest.mark.parametrize(
     ("states", "osds", "message"),
     [
@@ -946,7 +972,7 @@ case "$*" in *--check*) exit 2 ;; *--yes*) exit STATUS ;; esac
 """
 
 
-def test_the_playbook_of_returns_takes_lists_as_text(ansible: Ansible, tmp_path: Path) -> None:
+def test_the_playbook_of_returns_takes_lists_as_text(each_ansible: Ansible, tmp_path: Path) -> None:
     """Of ``-e plimsoll_return_skip=12`` the OSDs 1 and 2 were left out, and 12 was started."""
     program = tmp_path / "plimsoll"
     program.write_text('#!/bin/sh\necho "$*" > "${0%/*}/call"\n')
@@ -955,7 +981,7 @@ def test_the_playbook_of_returns_takes_lists_as_text(ansible: Ansible, tmp_path:
                  "start": "'docker start'"}  # fmt: skip
     words = [word for name, value in variables.items() for word in ("-e", f"plimsoll_return_{name}={value}")]
     words += ["-e", f"ansible_python_interpreter={sys.executable}"]
-    ended = ansible("ansible-playbook", "-i", "localhost,", "-c", "local", *words, str(PLAYBOOKS / "return.yml"))
+    ended = each_ansible("ansible-playbook", "-i", "localhost,", "-c", "local", *words, str(PLAYBOOKS / "return.yml"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert (tmp_path / "call").read_text().split(" ", 2)[2].strip() == (
         "--skip 12 --tolerate OSD_DOWN --tolerate PG_DEGRADED --start docker start --id admin --check"
