@@ -1,17 +1,18 @@
 """Slow requests that OSDs remember or have now, as JSON, and the checks of ``ceph health detail`` as JSON.
 
 ``dump_historic_slow_ops`` says its threshold, and all in it are slow. ``dump_historic_ops`` and
-``dump_ops_in_flight`` have any requests: those that took 10 s
-count, which is what ``dump_historic_slow_ops`` has by default. What a person saves has warnings of the program
-``ceph`` before the JSON, and of several OSDs one after the other.
+``dump_ops_in_flight`` have any requests: those that took 10 s count, which is what ``dump_historic_slow_ops`` has by
+default; so too of requests by themselves, as of ``jq`` or of an answer that was cut. What a person saves has warnings
+of the program ``ceph`` before the JSON, OSDs one after the other, errors in place of an answer, and other commands.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from plimsoll_agent.util.frozen import frozen
@@ -26,6 +27,7 @@ from plimsoll_insight.slow.events import (
     SlowRequest,
     event,
     operation,
+    speaks_of_slow,
     state_in,
 )
 from plimsoll_insight.slow.wrapped import osd_of_file
@@ -39,22 +41,38 @@ _THRESHOLD = 10.0
 _UNSET = "0.000000"
 """The time of ``throttled`` where no messenger has set it."""
 OWN_DISK = "waiting for its own disk"
-_BEGINS = re.compile(r"[{\[]")
+_BEGINS = re.compile(r"\{\s*(?:[\"}]|\Z)|\[\s*(?:\{|\Z)")
+"""Not ``[WRN]``, nor ``[write 0~4096]``."""
 _MOST_TRIES = 1000
+_LONGEST_GAP = 64 << 10
+"""Bytes before an answer that was cut, in which its OSD is named."""
 _OPERATIONS = ("Ops", "ops", "ops_in_flight", "complaints")
+_OF_OPERATION = {"description", "initiated_at", "type_data"}
 _DUMPED = re.compile(
-    rb'"(?:ops|Ops|num to keep|size|num_ops|num_blocked_ops|complaint_time|checks|threshold to keep|stamp)"\s*:'
+    rb'"(?:ops|Ops|num to keep|size|num_ops|num_blocked_ops|complaint_time|checks|threshold to keep|stamp|'
+    rb'initiated_at)"\s*:'
 )
 _BEGUN = re.compile(rb"(?m)^(?:osd\.\d{1,5}: ?)?(?:\{|\[\s*(?:\{|$))")
 _LABEL = re.compile(r"\bosd\.(\d{1,5})\b")
+_COMMAND = re.compile(
+    r"\b(?:daemon|tell)\b.{0,200}?\b(?:osd\.(\d{1,5})\b|(?:mon|mds|mgr)\.\S{1,100}).{0,40}?\b(?:dump_\w{0,20}|)ops"
+    r"|^\W{0,20}osd\.(\d{1,5})\b\W{0,20}$|^osd\.(\d{1,5}): ?"
+)
+"""A line that names the OSD whose answer follows: a command, a heading, or ``osd.3:`` of ``ceph tell osd.*``."""
+_NO_OSD = -1
+"""A command asks another daemon, of whose requests none is to an OSD."""
+_OF_LOG = re.compile(r"^\d{4}-\d\d-\d\d")
+_TELLS = re.compile(r"\d slow (?:ops|requests)\b|slow request \S| blocked > ")
+"""Not a heading about slow requests."""
 _ANSWER = re.compile(r"^(?:osd\.\d{1,5}: ?)?\{", re.MULTILINE)
 """Where that of an OSD begins; what is in it is not at the begin of a line."""
 _NO_ANSWER = re.compile(
     r"^(?:.*: )?Error E[A-Z]+\b.*|^.*problem getting command descriptions.*"
-    r"|^admin_socket: .*|^Can't get admin socket path.*",
+    r"|^admin_socket: .*|^Can't get admin socket path.*"
+    r"|^(?:ERROR: \(\d+\).*\n)?(?:osd\.\d{1,5}: )?op_tracker tracking is not enabled.*|^ERROR: \(\d+\).*",
     re.MULTILINE,
 )
-"""Of an OSD, as ``ceph tell`` and ``ceph daemon`` say on standard error."""
+"""Of an OSD, as ``ceph tell`` and ``ceph daemon`` say, the last two (``OSD.cc``) in place of JSON."""
 
 
 @frozen
@@ -86,42 +104,83 @@ def parse(text: bytes, osd: int | None, where: str, clock: LogClock) -> list[Dum
     ``UnreadableLog``, and ``Nobodys``.
     """
     dumps: list[Dump] = []
-    unread: list[UnreadWords] = []
-    for label, document in _documents(text.decode("utf-8", "replace")):
-        if isinstance(document, UnreadWords):
-            unread.append(document)
+    others: list[Event | UnreadWords] = []
+    for label, document in _documents(text.decode("utf-8", "replace"), clock):
+        if isinstance(document, UnreadWords | Event):
+            others.append(document)
         else:
             dumps += _dumps(document, osd if label is None else label, where, clock)
-    if not dumps:
+    if not dumps and not others:
         raise UnreadableLog(
             f"{where}: JSON without requests of an OSD (ceph daemon osd.N dump_historic_slow_ops), checks"
             " (ceph health detail) or a log's lines as message or log"
         )
-    return [*dumps, Dump(events=unread)] if unread else dumps
+    return [*dumps, Dump(events=others)] if others else dumps
 
 
-def _documents(text: str) -> Iterator[tuple[int | None, Any]]:
-    """With the OSD that is named last before it: of a prompt, a heading, or ``osd.3:`` of ``ceph tell osd.*``. Words
-    that say so where an OSD has not answered, or its answer was cut.
+def _documents(text: str, clock: LogClock) -> Iterator[tuple[int | None, Any]]:
+    """With the OSD that is named last before it. What other lines say of slow requests, and words that say so where
+    an OSD has not answered, or its answer was cut.
     """
-    decoder, place, tries = json.JSONDecoder(), 0, 0
+    decoder, place, tries, gap = json.JSONDecoder(), 0, 0, 0
     label: int | None = None
+    cut: set[int] = set()
+    """OSDs of which that is said."""
     while (begin := _BEGINS.search(text, place)) is not None and tries < _MOST_TRIES:
         tries += 1
         try:
-            document, end = decoder.raw_decode(text, begin.start())
+            document, place = decoder.raw_decode(text, begin.start())
         except (ValueError, RecursionError):
-            document, end = None, begin.end()
-        yield from ((None, UnreadWords(each[0])) for each in _NO_ANSWER.finditer(text, place, begin.start()))
-        names = _LABEL.findall(text, place, begin.start())
-        label = int(names[-1]) if names else label
-        if document is None and _ANSWER.search(text, max(begin.start() - 12, 0), end):
-            yield None, UnreadWords(f"an answer{'' if label is None else f' of osd.{label}'} that was cut")
+            document, place = None, begin.start() + 1
+        if document is None:
+            if begin[0][0] == "{" and _ANSWER.search(text, max(begin.start() - 12, 0), place):
+                label = _Gap(text[max(gap, begin.start() - _LONGEST_GAP) : begin.start()]).owner(label)
+                cut |= set() if label is None else {label}
+                whose = f" of osd.{label}" if label not in (None, _NO_OSD) else ""
+                yield None, UnreadWords(f"an answer{whose} that was cut")
+            continue
+        before = _Gap(text[gap : begin.start()])
+        label = before.owner(label)
+        yield from ((None, each) for each in before.words(cut | {label}, clock))
+        gap, cut = place, set()
         if isinstance(document, dict | list) and document:
             yield label, document
             tries = 0
-        place = end
-    yield from ((None, UnreadWords(each[0])) for each in _NO_ANSWER.finditer(text, place))
+    if begin is not None:
+        yield None, UnreadWords(f"JSON after {_MOST_TRIES} places where none is whole")
+    yield from ((None, each) for each in _Gap(text[gap:]).words(cut, clock))
+
+
+class _Gap:
+    """Text before, between or after JSON."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lines = text.splitlines()
+        commands = (_COMMAND.search(line[:1000]) for line in self._lines)
+        self._osds = [int(next(filter(None, each.groups()), _NO_OSD)) for each in commands if each]
+
+    def owner(self, before: int | None) -> int | None:
+        """Whose the JSON after it is; ``before``: that of the JSON before it."""
+        if self._osds:
+            return self._osds[-1]
+        lines = [line for line in self._lines if not _OF_LOG.search(line) and not _TELLS.search(line)]
+        names = _LABEL.findall("\n".join(lines))
+        return int(names[-1]) if names else before
+
+    def words(self, owners: Collection[int | None], clock: LogClock) -> Iterator[Event | UnreadWords]:
+        """What it says of slow requests, and who has not answered, but for ``owners``."""
+        errors = [each[0].replace("\n", " ") for each in _NO_ANSWER.finditer(self._text)]
+        silent = [osd for osd in dict.fromkeys(self._osds) if osd not in (*owners, _NO_OSD)]
+        for osd, error in zip_longest(silent, errors):
+            if error is None or osd is None or _LABEL.search(error):
+                yield UnreadWords(error or f"no answer of osd.{osd}")
+            else:
+                yield UnreadWords(f"osd.{osd}: {error}")
+        for line in self._lines:
+            words = line[:10_000].encode()
+            if speaks_of_slow(words) and _TELLS.search(line):
+                yield event(words, None, clock) or UnreadWords(line)
 
 
 def _dumps(document: Any, osd: int | None, where: str, clock: LogClock) -> Iterator[Dump]:
@@ -136,10 +195,13 @@ def _dumps(document: Any, osd: int | None, where: str, clock: LogClock) -> Itera
         return
     if (messages := _messages(document) or _messages(document.get("health"))) is not None:
         yield Dump(events=tuple(_health_event(each, clock) for each in messages))
-    elif any(name in document for name in _OPERATIONS):
+    elif any(name in document for name in _OPERATIONS) or document.keys() >= _OF_OPERATION:
         if osd is None:
             raise Nobodys
-        yield Dump(requests(json.dumps(document).encode(), osd, where, clock))
+        if osd == _NO_OSD:
+            return
+        whole = document if not document.keys() >= _OF_OPERATION else {"ops": [document], "num_ops": 1}
+        yield Dump(requests(json.dumps(whole).encode(), osd, where, clock))
     else:
         for name, each in document.items():
             if isinstance(each, dict | list) and (number := osd_of_file(str(name))) is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from plimsoll_insight.files.packed import UnreadableLog
 from plimsoll_insight.slow.counts import Counts
-from plimsoll_insight.slow.dumps import UnreadWords, parse, requests
+from plimsoll_insight.slow.dumps import UnreadWords, is_dump, parse, requests
 from plimsoll_insight.slow.events import LogClock
 
 SAMPLE = Path(__file__).parents[2] / "data/ceph-pacific/osd.1-dump_historic_slow_ops.json"
@@ -79,6 +79,8 @@ def test_what_is_no_dump_is_one_line(text: bytes) -> None:
 
 
 NOTHING = 'osd.0: {\n    "ops": [],\n    "num_blocked_ops": 0\n}\n'
+TRACKER = "op_tracker tracking is not enabled now, so no ops are tracked currently"
+ASK = "# ceph daemon osd.{} dump_blocked_ops\n"
 NO_ANSWER = "Error ENXIO: problem getting command descriptions from osd.1"
 
 
@@ -86,11 +88,11 @@ NO_ANSWER = "Error ENXIO: problem getting command descriptions from osd.1"
     (NOTHING, []),
     (f"# warning: x [y] {{z}}\n{NOTHING}# ceph tell osd.* dump_blocked_ops\n{NOTHING}", []),
     (f"{NOTHING}{NO_ANSWER}\n{NOTHING}osd.3: Error EINTR: no answer\n", [NO_ANSWER, "osd.3: Error EINTR: no answer"]),
-    (f"{NO_ANSWER.replace('prob', '[errno 6] prob')}\n{NOTHING}", ["Error ENXIO: "]),
+    (f"{NO_ANSWER.replace('prob', '[errno 6] prob')}\n{NOTHING}", [NO_ANSWER.replace("prob", "[errno 6] prob")]),
     (f"{NOTHING}osd.1: problem getting command descriptions from osd.1\n",
      ["osd.1: problem getting command descriptions from osd.1"]),
     (f"{NOTHING}admin_socket: exception getting command descriptions: [Errno 111] Connection refused\n",
-     ["admin_socket: exception getting command descriptions: "]),
+     ["admin_socket: exception getting command descriptions: [Errno 111] Connection refused"]),
     (f"Can't get admin socket path: unable to get conf option admin_socket for osd.9\n{NOTHING}",
      ["Can't get admin socket path: unable to get conf option admin_socket for osd.9"]),
     (f'{NOTHING}osd.4: {{\n    "ops": [\n        {{"type_data": {{"events": [{{"event": "initiated"}}',
@@ -98,10 +100,63 @@ NO_ANSWER = "Error ENXIO: problem getting command descriptions from osd.1"
     (f"{NOTHING}osd.12345: {{", ["an answer of osd.12345 that was cut"]),
     (f'osd.4: {{"ops": [{{"age": 1}}, {{\n{NOTHING}', ["an answer of osd.4 that was cut"]),
     (f'# osd.4\n{{\n    "ops": [\n# osd.0\n{NOTHING[7:]}', ["an answer of osd.4 that was cut"]),
+    (f"{NOTHING}osd.1: {TRACKER}\n", [f"osd.1: {TRACKER}"]),
+    (f"{ASK.format(0)}{NOTHING[7:]}{ASK.format(1)}ERROR: (22) Invalid argument\n{TRACKER}\n\n"
+     f"{ASK.format(2)}{NOTHING[7:]}",
+     [f"osd.1: ERROR: (22) Invalid argument {TRACKER}"]),
+    (f"{ASK.format(0)}{NOTHING[7:]}{ASK.format(1)}ERROR: (22) Invalid argument\n",
+     ["osd.1: ERROR: (22) Invalid argument"]),
+    (f"== osd.1 ==\nerror: unable to upgrade connection: x\n== osd.0 ==\n{NOTHING[7:]}== osd.2 ==\n",
+     ["no answer of osd.1", "no answer of osd.2"]),
+    (f"[root@n1 ~]{ASK.format(3)}^C\n[root@n1 ~]{ASK.format(0)}{NOTHING[7:]}", ["no answer of osd.3"]),
+    (f"# ceph osd ok-to-stop osd.3\n{ASK.format(0)}{NOTHING[7:]}", []),
+    ('{"ops": [', ["an answer that was cut"]),
 ])  # fmt: skip
 def test_an_osd_that_did_not_answer_and_an_answer_that_was_cut_are_not_none(text: str, unread: list[str]) -> None:
     dumps = parse(text.encode(), None, "here", LogClock())
     assert [each.text for one in dumps for each in one.events if isinstance(each, UnreadWords)] == unread
+
+
+def test_what_other_lines_of_a_paste_say_of_slow_requests_counts() -> None:
+    health = "[WRN] SLOW_OPS: 12 slow ops, oldest one blocked for 403 sec, daemons [osd.1,osd.4] have slow ops."
+    stamp = "2024-03-27T18:29:18.120+0000 7f4444441640"
+    own = f"{stamp} -1 osd.7 23 get_health_metrics reporting 5 slow ops, oldest is {DESCRIPTION}"
+    cut = f"{stamp}  0 log_channel(cluster) log [WRN] : 3 slow requests (by type [ 'delayed' : 3 ])"
+    others = json.dumps({"ops": [{"description": "log(1 entries)"}], "num_ops": 1})
+    status = json.dumps({"checks": {"SLOW_OPS": {"summary": {"message": health[16:].replace("osd.1,", "osd.2,")}}}})
+    text = f"# ceph daemon mon.a ops\n{others}\n# ceph health -f json\n{status}\n"
+    text += f"# ceph health detail\n{health}\n# slow ops of osd.4\n{NOTHING[7:]}# tail ceph-osd.7.log\n{own}\n{cut}\n"
+    clock = LogClock()
+    clock.until = 1.7e9
+    counts, unread = Counts(), []
+    for event in (each for part in parse(text.encode(), None, "here", clock) for each in part.events):
+        if isinstance(event, UnreadWords):
+            unread.append(event.text)
+        else:
+            counts.add(event)
+    assert (counts.by_monitor.number, counts.by_monitor.osds, counts.osds[7].reported) == (12, {1, 2, 4}, 5)
+    assert unread == [cut]
+
+
+SLOW = json.loads(dump((0, "queued_for_pg"), (14, "reached_pg")))["Ops"]
+QUICK = [{**SLOW[0], "duration": 9.5}]
+
+
+@pytest.mark.parametrize(("text", "whose"), [
+    (json.dumps(SLOW), [5]), (json.dumps(SLOW + QUICK, indent=2), [5]),
+    ("\n".join(json.dumps(each, indent=2) for each in SLOW + QUICK + SLOW), [5, 5]),
+    (json.dumps({"num to keep": 20, "threshold to keep": 1, "Ops": SLOW + SLOW + QUICK}, indent=4)[:-300], [5, 5]),
+    (json.dumps({"Ops": [*SLOW, "CUT", *SLOW]}).replace('"CUT"', "..."), [5, 5]),
+    (f"# osd.7\n{json.dumps({'Ops': [*SLOW, 'CUT']}).replace('CUT', '')[:-3]}", [7]),
+    (f"# ceph daemon mon.a ops\n{json.dumps({'ops': SLOW})}\n{ASK.format(8)}{json.dumps({'ops': SLOW})}", [8]),
+    (f"[root@n1 osd.2 {{x}}]# tail -1 ceph.log\n2026-11-21T09:35:15.0+0000 osd.9 (osd.9) 3 : cluster [DBG] 2.1"
+     f" scrub ok\n{json.dumps({'ops': SLOW})}", [2]),
+])  # fmt: skip
+def test_requests_by_themselves_and_in_an_answer_that_was_cut_are_of_whom_was_asked(
+    text: str, whose: list[int]
+) -> None:
+    assert is_dump(text.encode())
+    assert [each.osd for part in parse(text.encode(), 5, "here", LogClock()) for each in part.requests] == whose
 
 
 OWN = {1: (1, 0, 0, 0, 0)}
