@@ -15,6 +15,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
+from plimsoll_insight.slow.blocks import LARGEST
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import Known, SlowRequest
 from plimsoll_insight.slow.log_reading import LogReading
@@ -32,7 +33,6 @@ _ALL_OSDS = 120.0
 """Seconds for all OSDs of a cluster."""
 _ALL_IMAGES = 30.0
 _MOST_IMAGES = 100
-_LARGEST_FILE = 64 << 20
 _BEGIN = 64 << 10
 
 
@@ -76,7 +76,7 @@ def read_logs(paths: Sequence[Path], reading: LogReading, say: Callable[[str], N
     for path in jsons:
         reading.clock.until = path.stat().st_mtime
         with opened(path) as stream:
-            text = stream.read(_LARGEST_FILE)
+            text = stream.read(LARGEST)
         try:
             for dump in dumps.parse(text, osd_of_file(path.name), printable(str(path)), reading.clock):
                 requests += dump.requests
@@ -201,4 +201,4 @@ def _is_within(request: SlowRequest, reading: LogReading) -> bool:
 def _text(path: Path, option: str) -> str:
     _must_be_there(path, f"{option}: ")
     with opened(path) as stream:
-        return stream.read(_LARGEST_FILE).decode("utf-8", "replace")
+        return stream.read(LARGEST).decode("utf-8", "replace")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,18 +16,50 @@ SMALL_BLOCK = 256 << 10
 """Of several files at once."""
 LONGEST = 64 << 10
 BEGIN = 64 << 10
+_SAMPLES = 64
+LARGEST = 64 << 20
+"""Of a file that is read as a whole."""
 
 
 def first_time(path: Path, clock: LogClock) -> float | None:
+    """None where no line has one, or the first one is not the first in time."""
     with opened(path) as stream:
         begin = stream.read(BEGIN)
     until = path.stat().st_mtime
     form = form_of(begin)
-    for line in plain(begin.split(b"\n"), form) if form != "lines" else begin.split(b"\n"):
+    if is_newest_first(begin, form, clock, until):
+        return None
+    for line in _lines(begin, form):
         time = time_of(line[:600], clock, until)
         if time is not None:
             return time
     return None
+
+
+def is_newest_first(begin: bytes, form: str, clock: LogClock, until: float) -> bool:
+    """Of a file that begins so: as Grafana, Kibana, Loki and ``journalctl -r`` write it."""
+    each = [*_lines(begin, form)]
+    some = each[:: max(len(each) // _SAMPLES, 1)]
+    times = [time for line in some if (time := time_of(line[:600], clock, until)) is not None]
+    # The cluster's log has late lines.
+    return sum(later < time for time, later in pairwise(times)) > sum(later > time for time, later in pairwise(times))
+
+
+def ends_before(path: Path, begin: float, clock: LogClock, until: float) -> bool:
+    """Whether the last line of a file is of before ``begin``: rotated logs were joined, the newest first. False of
+    one that is compressed.
+    """
+    with path.open("rb") as file:
+        if file.read(4).startswith(COMPRESSED):
+            return False
+        file.seek(max(file.seek(0, 2) - BEGIN, 0))
+        last = last_time(file.read(), clock, until)
+    return last is not None and last < begin
+
+
+def _lines(begin: bytes, form: str) -> Iterable[bytes]:
+    each = begin.split(b"\n")
+    return plain(each, form) if form != "lines" else each
 
 
 def time_of(line: bytes, clock: LogClock, until: float) -> float | None:
@@ -58,7 +91,7 @@ def blocks_of(
     stream: BinaryIO, reading: LogReading, progress: Callable[[int], None], size: int, form: str
 ) -> Iterator[bytes]:
     """Whole lines; of other forms, its entries as lines."""
-    each = _whole(stream, reading, progress, size)
+    each = _whole(stream, reading, progress, size) if form != "array" else _document(stream, reading, progress)
     whole = (uncoloured(block.replace(b"\r\n", b"\n") if b"\r" in block else block) for block in each)
     if form != "lines":
         parts: list[bytes] = []
@@ -70,6 +103,16 @@ def blocks_of(
         yield b"".join(parts)
         return
     yield from whole
+
+
+def _document(stream: BinaryIO, reading: LogReading, progress: Callable[[int], None]) -> Iterator[bytes]:
+    """A file that is one document, perhaps in one line."""
+    text = stream.read(LARGEST)
+    reading.bytes += len(text)
+    progress(reading.bytes)
+    if stream.read(1):
+        reading.miss(f"JSON longer than {LARGEST >> 20} MiB")
+    yield text
 
 
 def _whole(stream: BinaryIO, reading: LogReading, progress: Callable[[int], None], size: int) -> Iterator[bytes]:

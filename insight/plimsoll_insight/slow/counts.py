@@ -285,7 +285,7 @@ class Counts:
                 if _is_same(before, event):
                     self.osd(event.osd).again += event.number
                 else:
-                    if gap <= _PAUSE:
+                    if abs(gap) <= _PAUSE:
                         self.osd(event.osd).twice += min(before.number, event.number)
                     before = None
         times = self._singly.pop(event.osd, None) if before is None else None
@@ -322,8 +322,10 @@ class Counts:
         count = self.osd(osd)
         count.at_once = max(count.at_once, event.number)
         if before is not None and self._is_paused(osd, event.time - before.time) and not is_known:
-            self._begun[osd] = (event, before, self._highest.get(osd, 0))
-            if event.time - before.time > _PAUSE:
+            self._begun.pop(osd, None)
+            if event.time > before.time:
+                self._begun[osd] = (event, before, self._highest.get(osd, 0))
+            if abs(event.time - before.time) > _PAUSE:
                 self._highest[osd] = 0
             before = None
         elif osd in self._begun and oldest.get(id, event.time) <= self._begun[osd][1].time:
@@ -356,16 +358,16 @@ class Counts:
     def _goes_on(self, osd: int, before: float, now: float) -> bool:
         """Whether the OSD's own log names the same request as the oldest one before and after."""
         latest = self._latest_reported.get(osd)
-        if latest is None or not -1.0 <= now - latest.time <= 1.0:
+        if now < before or latest is None or not -1.0 <= now - latest.time <= 1.0:
             return False
         return self._oldest_of[osd].get(latest.operation.id, now) <= before + 0.5
 
     def _is_paused(self, osd: int, time: float) -> bool:
-        """So long after its last line, which may be of a later time."""
+        """So long after its last line, or before it."""
         pause = self._pause.get(osd, _PAUSE)
         if time > 0:
             pause = self._pause[osd] = min(pause, _MISSED * max(time, 1.0))
-        return time > pause
+        return abs(time) > pause  # it is earlier where rotated logs were joined, the newest first
 
     def _change(self, event: OsdChange) -> None:
         count = self.osd(event.osd)
@@ -389,5 +391,5 @@ class Counts:
 
 
 def _is_same(before: SlowCount, now: SlowCount) -> bool:
-    many = now.number >= _MANY and now.time - before.time <= _PAUSE
+    many = now.number >= _MANY and abs(now.time - before.time) <= _PAUSE
     return many and (now.number, now.states) == (before.number, before.states)

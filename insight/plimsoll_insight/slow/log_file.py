@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow import blocks
-from plimsoll_insight.slow.blocks import BEGIN, blocks_of, last_time, place_of, time_of
+from plimsoll_insight.slow.blocks import BEGIN, blocks_of, ends_before, is_newest_first, last_time, place_of, time_of
 from plimsoll_insight.slow.events import LogClock, lines, places_in
 from plimsoll_insight.slow.log_reading import LogReading
 from plimsoll_insight.slow.owner import LineOwner, LogEvent
@@ -58,13 +58,15 @@ class _Progress:
 
     has_places: bool = False
     """Lines that may be of interest."""
+    earliest: float | None = None
+    """Of a file that is not in the order of time."""
     latest: float = 0.0
 
 
 def pieces_of(
     path: Path, begin: float | None, reading: LogReading, progress: Callable[[int], None], size: int
 ) -> Iterator[LogEvent | RequestColumns]:
-    """Its lines of interest; ``begin`` is the time of the first line."""
+    """Its lines of interest; ``begin`` is the time of the first line, None of a file that is newest first."""
     before, so_far = reading.bytes, _Progress()
     mtime = path.stat().st_mtime
     whose = name_of(path)
@@ -72,15 +74,25 @@ def pieces_of(
     with opened(path) as stream:
         begins = uncoloured(stream.read(BEGIN))
     form = form_of(begins)
+    newest_first = is_newest_first(begins, form, reading.clock, mtime)
+    has_window = begin is not None and form == "lines" and not reading.is_all_asked
+    is_joined = begin is not None and has_window and ends_before(path, begin - _MARGIN, reading.clock, mtime)
     place = 0
-    if reading.since is not None and begin is not None and form == "lines":
+    if reading.since is not None and has_window and not is_joined:
         place = place_of(path, reading.since - _MARGIN, reading.clock, mtime)
     with opened(path, place=place) as stream:
         each = blocks_of(stream, reading, progress, size, form)
-        parts = _parts(_until_end(each, reading, mtime) if form == "lines" else each, reading, size, so_far, mtime)
+        if newest_first or is_joined:
+            lines_ = _all_lines(each, reading, so_far, mtime)
+            parts = iter((_usual(lines_[::-1] if newest_first else lines_, reading.clock),))
+        else:
+            parts = _parts(
+                _until_end(each, reading, mtime) if form == "lines" else each, reading, size, so_far, mtime
+            )
         for part in parts:
             yield from owner.all_said(part, reading)
         yield from owner.finish(reading)
+    begin = so_far.earliest if newest_first or is_joined else begin
     name = printable(str(path))
     if begin is not None and (
         (reading.since is not None and so_far.latest < reading.since)
@@ -128,6 +140,29 @@ def _parts(
             yield _usual(waiting, reading.clock)
             waiting = []
     yield _usual(waiting, reading.clock)
+
+
+def _all_lines(each: Iterator[bytes], reading: LogReading, so_far: _Progress, mtime: float) -> list[bytes]:
+    """Of a file that is not in the order of time: as a whole, since a window of time may be anywhere in it."""
+    waiting: list[bytes] = []
+    size = 0
+    for block in each:
+        ends = (
+            time_of(block[: block.find(b"\n")][:600], reading.clock, mtime),
+            last_time(block, reading.clock, mtime),
+        )
+        times = [time for time in ends if time is not None]
+        so_far.latest = max(so_far.latest, *times)
+        so_far.earliest = min(times if so_far.earliest is None else [so_far.earliest, *times], default=None)
+        places = places_in(block)
+        so_far.has_places |= bool(places)
+        texts = lines(block, blocks.LONGEST, places)
+        waiting += texts
+        size += sum(map(len, texts))
+        if size > blocks.LARGEST:
+            reading.miss(f"more than {blocks.LARGEST >> 20} MiB of them, not in the order of time: sort them")
+            break
+    return waiting
 
 
 def _is_telling(begin: bytes) -> bool:

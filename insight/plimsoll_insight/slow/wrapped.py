@@ -70,6 +70,8 @@ _ISO = re.compile(
 _SYSLOG = re.compile(
     rb"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) ([ \d]\d) (\d\d):(\d\d):(\d\d)(\.\d{1,9})?"
 )
+_KIBANA = re.compile(rb"\b([A-Z][a-z]{2}) (\d\d?), (\d{4}) @ (\d\d:\d\d:\d\d(?:\.\d{1,6})?)")
+"""``Mar 27, 2024 @ 18:29:18.120``, in the time of the browser."""
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 _UNIX = re.compile(rb"(?:^|(?<=[ \[]))(\d{10}\.\d{1,9})\b")
 _PARTIAL = re.compile(rb"^" + _STAMP + rb" (?:stdout|stderr) P ")
@@ -81,8 +83,16 @@ _MOST = 1 << 16
 """Bytes of one message."""
 _BY_NAME = (
     "_SYSTEMD_UNIT", "UNIT", "CONTAINER_NAME", "container_name", "SYSLOG_IDENTIFIER", "ident", "unit", "pod",
+    "podName",
 )  # fmt: skip
 _TIMES = ("__REALTIME_TIMESTAMP", "_SOURCE_REALTIME_TIMESTAMP", "time", "@timestamp", "timestamp", "ts")
+_SECOND = {13: 1e3, 16: 1e6, 19: 1e9}
+"""By the number of digits."""
+_LABELS = ("labels", "fields")
+"""What Loki's ``logcli`` and Grafana have of a stream: its unit or pod."""
+_ARRAY = re.compile(rb'\[\s*(?=\{)|\{.{0,2000}?"hits"\s*:\s*\[\s*(?=\{)', re.DOTALL)
+"""Of entries, as Grafana and ``jq -s`` write them in one line; of Elasticsearch what a search answers."""
+_BETWEEN = tuple(", \t\r\n")
 _MESSAGES = ("MESSAGE", "log", "message", "msg", "line", "body", "short_message", "_msg")
 
 
@@ -202,6 +212,10 @@ def time_around(head: bytes, zone: Any, until: float | None) -> tuple[float, boo
                 continue  # the 29th of February
             if time <= last:
                 return time.timestamp() + float(syslog[6] or 0), True
+    kibana = _KIBANA.search(head)
+    if kibana and kibana[1] in _MONTHS:
+        date = f"{kibana[3].decode()}-{_MONTHS.index(kibana[1]) + 1:02}-{int(kibana[2]):02}"
+        return datetime.fromisoformat(f"{date}T{kibana[4].decode()}").replace(tzinfo=zone).timestamp(), True
     unix = _UNIX.search(head)
     if unix:
         return float(unix[1]), False
@@ -212,7 +226,7 @@ def time_around(head: bytes, zone: Any, until: float | None) -> tuple[float, boo
 
 
 def form_of(begin: bytes) -> str:
-    """Of a file that begins so: ``export``, ``verbose``, ``pretty``, ``json``, ``cri`` or ``lines``."""
+    """Of a file that begins so: ``export``, ``verbose``, ``pretty``, ``json``, ``array``, ``cri`` or ``lines``."""
     text = begin.lstrip(b"\x1e \n\r\t\xef\xbb\xbf")
     if _EXPORTED.match(text):
         return "export"
@@ -223,6 +237,8 @@ def form_of(begin: bytes) -> str:
         return "pretty"
     if _of_json(first.removeprefix(b"data:").strip()) is not None:
         return "json"
+    if (array := _ARRAY.match(text)) and isinstance(next(_entries(text[array.end() :]), None), dict):
+        return "array"
     return "cri" if _PARTIAL.search(begin) or re.search(rb"(?m)" + _PARTIAL.pattern, begin) else "lines"
 
 
@@ -230,6 +246,11 @@ def plain(lines: Iterable[bytes], form: str) -> Iterator[bytes]:
     """The entries of a journal or a container as lines ``TIME - NAME[PID]: MESSAGE``."""
     if form == "cri":
         yield from _join(lines)
+    elif form == "array":
+        text = b"".join(lines)
+        array = _ARRAY.search(text)
+        for entry in _entries(text[array.end() :]) if array else ():
+            yield from (entry,) if isinstance(entry, bytes) else _entry(entry)
     elif form == "json":
         for line in lines:
             fields = _of_json(line.strip(b"\x1e \r\n").removeprefix(b"data:").strip())
@@ -267,9 +288,32 @@ def _of_json(line: bytes) -> Mapping[str, Any] | None:
         fields = json.loads(line.rstrip(b","))
     except (ValueError, RecursionError):
         return None
+    return _with_message(fields)
+
+
+def _with_message(fields: object) -> Mapping[str, Any] | None:
     if not isinstance(fields, dict):
         return None
+    fields = fields["_source"] if isinstance(fields.get("_source"), dict) else fields  # of Elasticsearch
     return fields if any(not isinstance(fields.get(name, {}), dict) for name in _MESSAGES) else None
+
+
+def _entries(text: bytes) -> Iterator[Mapping[str, Any] | bytes]:
+    """Those of an array with messages, and the rest where one is cut; none of ``ceph log last``, with ``stamp``."""
+    decoder, words, place = json.JSONDecoder(), text.decode("utf-8", "replace"), 0
+    while words.startswith("{", place):
+        try:
+            document, place = decoder.raw_decode(words, place)
+        except (ValueError, RecursionError):
+            yield words[place:].replace("\n", " ").encode()
+            return
+        fields = _with_message(document)
+        if fields is not None and "stamp" in fields:
+            return
+        if fields is not None:
+            yield fields
+        while words[place : place + 1] in _BETWEEN:
+            place += 1
 
 
 def _file_of(fields: Mapping[str, Any]) -> str:
@@ -336,6 +380,8 @@ def _entry(fields: Mapping[str, Any]) -> Iterator[bytes]:
         yield b"%s %s (%s) 0 : %s [WRN] %s\n" % (time, name, name, str(fields["CEPH_CHANNEL"])[:20].encode(), text)
         return
     names = [str(fields[name]) for name in _BY_NAME if isinstance(fields.get(name), str)]
+    of_stream = (fields[each] for each in _LABELS if isinstance(fields.get(each), dict))
+    names += [str(labels[name]) for labels in of_stream for name in _BY_NAME if name in labels]
     if file := _file_of(fields):
         names.append(file)
     kubernetes = fields.get("kubernetes")
@@ -354,8 +400,8 @@ def _time(fields: Mapping[str, Any]) -> bytes:
         return bytes(fields["head"]).partition(b"[")[0].strip()
     for name in _TIMES:
         value = str(fields.get(name, ""))
-        if value.isdigit() and 15 <= len(value) <= 17:
-            return datetime.fromtimestamp(int(value) / 1e6, UTC).isoformat().encode()
+        if value.isdigit() and len(value) in _SECOND:
+            return datetime.fromtimestamp(int(value) / _SECOND[len(value)], UTC).isoformat().encode()
         if _ISO.match(value.encode("utf-8", "replace")):
             return value[:40].encode("ascii", "replace")
     return b"-"

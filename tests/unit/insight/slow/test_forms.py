@@ -42,6 +42,19 @@ def own(second: int, words: str) -> str:
     return f"2024-03-27T18:29:{18 + second}.120+0000 7f4444441640 {level} {words}"
 
 
+def array_of(wrap: Callable[[int, str], object], *, dated: bool = True) -> str:
+    """The same as one document in a line, newest first."""
+    each = [(second, words) for second, number in ((0, 3), (1, 5)) for words in (oldest(number), channel(number))]
+    return json.dumps([wrap(second, own(second, words) if dated else words) for second, words in each[::-1]])
+
+
+def source(second: int, line: str) -> dict[str, object]:
+    return {"_index": "logs", "_source": {"@timestamp": moment(second).isoformat(), "message": line, "unit": UNIT}}
+
+
+POD, UNIT = "rook-ceph-osd-7-6f9c8d7b5-abcde", "ceph-osd@7.service"
+
+
 def text_of(wrap: Callable[[int, str], str], *, dated: bool = True) -> str:
     """3 requests, a second later 5."""
     told = [(second, words) for second, number in ((0, 3), (1, 5)) for words in (oldest(number), channel(number))]
@@ -188,6 +201,24 @@ FORMS: dict[str, str] = {
         lambda second, line: f"Mar 27 18:29:{18 + second} stor-07 bash[131]: debug {line}"
     ),
     "grep's colours": text_of(lambda _, line: "\x1b[35m7:\x1b[m" + line.replace("slow", "\x1b[31m\x1b[Kslow\x1b[m")),
+    "stern -o json": text_of(
+        lambda _, line: json.dumps({"message": f"debug {line}", "podName": POD, "containerName": "osd"})
+    ),
+    "logcli -o jsonl": text_of(
+        lambda second, line: json.dumps(
+            {"labels": {"unit": UNIT}, "line": line, "timestamp": moment(second).isoformat()}
+        ),
+        dated=False,
+    ),
+    "grafana": array_of(
+        lambda second, line: {"line": line, "timestamp": f"{micros(second)}000", "fields": {"pod": POD}}, dated=False
+    ),
+    "elasticdump": text_of(lambda second, line: json.dumps(source(second, line)), dated=False),
+    "a search of elasticsearch": '{"took": 3, "hits": {"total": {"value": 4}, "hits": '
+    + array_of(source, dated=False).replace("}}, {", "}},\n    {") + "}}\n",
+    "kibana": text_of(
+        lambda second, line: f'"Mar 27, 2024 @ 18:29:{18 + second}.120",{POD},"{line}"', dated=False
+    ),
     "windows' line ends": text_of(lambda _, line: f"{line}\r"),
 }  # fmt: skip
 
@@ -678,6 +709,43 @@ def test_lines_since_and_until_a_time_count_and_a_long_log_is_not_read_to_get_th
     read([tmp_path / write(tmp_path, "ceph.log", text)], lambda _: None, read_)
     assert read_.cluster.osds[7].total == 2 * 3
     assert read_.bytes < len(text) / 2
+
+
+STORMS = [
+    f"2024-03-27T{hour}:29:{18 + second}.120000+0000 {{}}{sums(number)}"
+    for hour in (10, 11, 12) for second, number in enumerate((2, 15, 15, 3))
+]  # fmt: skip
+OF_CLUSTER, OF_OSD = "osd.7 (osd.7) 1 : cluster [WRN] ", "7f44 0 log_channel(cluster) log [WRN] : "
+
+
+@pytest.mark.parametrize("says", [OF_CLUSTER, OF_OSD])
+@pytest.mark.parametrize(
+    "order", [STORMS[::-1], STORMS[4:] + STORMS[:4], STORMS], ids=["newest first", "joined", "usual"]
+)
+@pytest.mark.parametrize(("since", "until", "number"), [
+    (None, None, 45), (10, 12, 30), (10, 11, 15), (12, 13, 15), (11, 13, 30), (14, None, None), (None, 9, None),
+])  # fmt: skip
+def test_a_log_that_is_newest_first_has_as_many(
+    tmp_path: Path, says: str, order: list[str], since: int | None, until: int | None, number: int | None
+) -> None:
+    read_ = LogReading.nothing(LogClock())
+    read_.since, read_.until = (
+        None if each is None else datetime(2024, 3, 27, each, tzinfo=UTC).timestamp() for each in (since, until)
+    )
+    text = "\n".join(order).format(*[says] * 12) + "\n"
+    read([tmp_path / write(tmp_path, "ceph-osd.7.log", text)], lambda _: None, read_)
+    counts = together(read_.cluster, read_.own, read_.dumped)
+    have = [(each.total, each.least, each.most) for each in counts.osds.values()]
+    assert have == ([(number, number, number)] if number else [])
+    assert answer_of(read_, counts) is (SlowAnswer.SOME if number else SlowAnswer.CANNOT_TELL)
+
+
+def test_the_oldest_requests_of_rotated_logs_that_were_joined_are_each_of_their_time(tmp_path: Path) -> None:
+    each = [line.split("{}")[0] + f"7f44 -1 {oldest(int(line.split('{}')[1].split()[0]))}" for line in STORMS]
+    each = [line.replace("5110.0:901", f"5110.0:{number // 4}") for number, line in enumerate(each)]
+    for order in (each, each[::-1], each[4:] + each[:4]):
+        _, counts = found(tmp_path, write(tmp_path, "saved", "\n".join(order) + "\n"))
+        assert [(one.unknown, one.least, one.most) for one in counts.osds.values()] == [(45, 45, 45)]
 
 
 @pytest.mark.parametrize(("since", "until", "answer"), [
