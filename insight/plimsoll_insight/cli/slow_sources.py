@@ -17,7 +17,7 @@ from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
 from plimsoll_insight.slow.blocks import LARGEST
 from plimsoll_insight.slow.counts import Counts
-from plimsoll_insight.slow.events import Known, SlowRequest
+from plimsoll_insight.slow.events import Known, OfOthers, SlowRequest
 from plimsoll_insight.slow.log_reading import LogReading
 from plimsoll_insight.slow.messages import osds_words
 from plimsoll_insight.slow.peers import settle
@@ -83,6 +83,8 @@ def read_logs(paths: Sequence[Path], reading: LogReading, say: Callable[[str], N
                 for event in dump.events:
                     if isinstance(event, dumps.UnreadWords):
                         reading.miss(event.text)
+                    elif isinstance(event, OfOthers):
+                        reading.note(event)
                     elif isinstance(event, Known) or reading.is_asked(event.time):
                         reading.cluster.add(event)
         except dumps.Nobodys:
@@ -91,6 +93,7 @@ def read_logs(paths: Sequence[Path], reading: LogReading, say: Callable[[str], N
     for request in settle(requests):
         if _is_within(request, reading):
             reading.dumped.add(request)
+            reading.dumped.dumped.add(request.osd)
     say("")
 
 
@@ -124,6 +127,7 @@ def ask_osds(
     say("")
     for request in settle(requests):
         reading.dumped.add(request)
+        reading.dumped.dumped.add(request.osd)
     if len(errors) == len(map.up):
         why = "; ".join(f"osd.{osd}: {error}" for osd, error in sorted(errors.items())[:1])
         raise Unreachable(f"no OSD answered ({len(map.up)} up, {len(map.down)} down){why and f'; {why}'}")

@@ -66,6 +66,8 @@ class Counts:
         self.with_shards = set[int]()
         self.without_shards = set[int]()
         """OSDs with requests of which a line tells the placement group: of pools that are erasure-coded, or not."""
+        self.dumped = set[int]()
+        """OSDs of which it has what they remember: no other line tells more."""
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()

@@ -130,6 +130,14 @@ class Muted(Known):
 
 
 @frozen
+class OfOthers(Known):
+    """Slow requests to monitors, which are named, or of metadata servers: none is an OSD's."""
+
+    time: float
+    monitors: tuple[str, ...] = ()
+
+
+@frozen
 class Retold:
     """What another line may have told already, and a log may have no other line of it: a monitor tells its state
     again after minutes or an hour, and its own log has what the cluster's has.
@@ -183,7 +191,7 @@ _METRICS = re.compile(
     re.DOTALL,
 )
 """``m=[OP]`` is Crimson's. In a mail the operation may be on a line of its own."""
-_OF_MONITOR = re.compile(rb"\bmon\.\S{1,100}@\d+\(.*get_health_metrics ", re.DOTALL)
+_OF_MONITOR = re.compile(rb"\bmon\.(\S{1,100})@\d+\(.*get_health_metrics (reporting )?", re.DOTALL)
 _STORE = re.compile(
     rb"slow (?:operation observed for|aio_wait, txc =) .{0,400}?latency = ([\d.]{1,12})s|"
     rb"\bstalled (?:read|aio) .{0,400}?since \S+, timeout is ",
@@ -239,6 +247,7 @@ _OF_OTHERS = re.compile(
     rb"client_request\(|internal op \w{1,40}:mds\.|peer_request|slave_request|\(mds\.\d+\): |slow metadata IO"
 )
 """Requests to a metadata server, and what monitors say of it: ``mds.a(mds.0): 3 slow requests are blocked …``."""
+_OF_MDS = re.compile(rb"slow metadata IO|MDSs? reports? slow|\bMDS_SLOW_(?:METADATA_IO|REQUEST)\b")
 _FAILED = re.compile(rb"osd\.(\d+) (?:\S+ )?failed \(")
 _BOOT = re.compile(rb"osd\.(\d+) \S+ boot$")
 _NO_BOOT = re.compile(rb"waiting to boot\s*$|\bnot healthy\b|start_boot|_send_boot")
@@ -339,9 +348,11 @@ def _said(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | None
         cluster = _CLUSTER.match(line) if entry.is_dated else None
         if cluster is not None:
             if cluster[1] == b"mds":
-                return _KNOWN
+                return OfOthers(time) if b"slow request" in cluster[3] else _KNOWN
             return _event(time, _osd(cluster[2]) if cluster[1] == b"osd" else None, cluster[3], clock)
         if b"get_health_metrics" in line:
+            if own := _OF_MONITOR.search(line):  # of what OSDs report to it, for example
+                return OfOthers(time, (_monitor(own[1]),)) if own[2] else _KNOWN
             return _oldest(time, line, osd)
         own = _OF_OSD.search(line)
         if own and own[1] != b"cluster":
@@ -391,7 +402,9 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event
         )
     if _WHOSE.match(words):
         osds = _osds(_DAEMON.findall(words))
-        return MonitorReport(time=time, osds=osds, age=0.0, others=True) if osds else _KNOWN
+        if not osds:
+            return OfOthers(time, _monitors(_DAEMON.findall(words)))
+        return MonitorReport(time=time, osds=osds, age=0.0, others=True)
     stall = _OBSERVED.search(words)
     if stall:
         return DiskStalls(time, (_osd(stall[1]),))
@@ -401,7 +414,10 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event
         change = pattern.search(words)
         if change:
             return OsdChange(time, _osd(change[1]), what)
-    if _OF_CRIMSON.match(words) or _OF_OTHERS.search(words) or _NO_BOOT.search(words) or _COUNTED.search(words):
+    is_of_others = _OF_OTHERS.search(words)
+    if b"cleared" not in words and (_OF_MDS.search(words) or (is_of_others and b"slow request" in words)):
+        return OfOthers(time)
+    if _OF_CRIMSON.match(words) or is_of_others or _NO_BOOT.search(words) or _COUNTED.search(words):
         return _KNOWN
     return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_CEPH) else None
 
@@ -418,6 +434,8 @@ def _by_monitors(time: float, words: bytes) -> Event | None:
     if not reports:
         return _KNOWN
     report = reports[0] if len(reports) == 1 else _together(time, reports)
+    if not report.number and not report.osds and not words.lstrip().startswith(b"Health check cleared"):
+        return OfOthers(time, _monitors(daemon for health in sums for daemon in _DAEMON.findall(health[5] or b"")))
     if words.lstrip().startswith(b"Health check cleared"):
         return Cleared(time, report)
     return Retold(report) if _AGAIN.search(words) else report
@@ -507,14 +525,20 @@ def state_of(state: bytes) -> tuple[str, tuple[OSD, ...], Blame | None]:
 
 
 def _oldest(time: float, line: bytes, osd: OSD | None) -> Event | None:
-    if _OF_MONITOR.search(line):  # its own: what OSDs report to it, for example
-        return _KNOWN
     match = _METRICS.search(line)
     whose = osd if match is None or match[1] is None else _osd(match[1])
     if not match or whose is None:
         return None
     one = operation(match[3] or b"", match[4] or b"")
     return Oldest(time=time, osd=whose, number=int(match[2]), operation=one)
+
+
+def _monitors(daemons: Iterable[tuple[bytes, bytes]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_monitor(name) for kind, name in daemons if kind == b"mon"))
+
+
+def _monitor(name: bytes) -> str:
+    return f"mon.{name.decode('utf-8', 'replace')}"
 
 
 def _osds(daemons: Iterable[tuple[bytes, bytes]]) -> tuple[OSD, ...]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.slow.counts import MINUTE, Counts
-from plimsoll_insight.slow.events import LogClock
+from plimsoll_insight.slow.events import LogClock, OfOthers
 
 _SHOWN = 5
+_MOST_MONITORS = 100
 
 
 @dataclass
@@ -37,6 +38,10 @@ class LogReading:
     """Files without a line of the time that is asked for."""
     unattributed: list[str] = field(default_factory=list)
     """Files that do not tell whose they are."""
+    monitors: set[str] = field(default_factory=set)
+    """Those that have slow requests of their own."""
+    has_of_mds: bool = False
+    """Whether metadata servers have some."""
     telling: int = 0
     """Files in which slow requests would be."""
 
@@ -57,6 +62,12 @@ class LogReading:
         self.missed += 1
         if len(self.examples) < _SHOWN:
             self.examples.append(printable(line[:200]))
+
+    def note(self, others: OfOthers) -> None:
+        """What does not count."""
+        if self.is_asked(others.time):
+            self.has_of_mds |= not others.monitors
+            self.monitors.update(others.monitors[: _MOST_MONITORS - len(self.monitors)])
 
     def is_asked(self, time: float) -> bool:
         return (self.since is None or time >= self.since) and (self.until is None or time <= self.until)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from plimsoll_agent.util.text import first_few, minute, plural, second
+from plimsoll_agent.util.text import first_few, minute, plural, printable, second
 from plimsoll_insight.slow.counts import MINUTE, Counts
 from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock, osd_name
 from plimsoll_insight.slow.log_reading import LogReading
@@ -103,8 +103,9 @@ def next_lines(counts: Counts, verdict: Verdict) -> Iterator[str]:
         yield f"BlueStore of {osds_words(osds)} was slow itself: look at the disk (smartctl, dmesg, iostat)."
     have = {osd: max(each.total, each.least) for osd, each in counts.osds.items() if each.total or each.least}
     untold = sum(each.waits + each.unknown + max(each.least - each.total, 0) for each in counts.osds.values())
-    if have and verdict is None and 2 * untold >= sum(have.values()):
-        worst = max(have, key=lambda osd: have[osd])
+    silent = have.keys() - counts.dumped
+    if silent and verdict is None and 2 * untold >= sum(have.values()):
+        worst = max(sorted(silent), key=lambda osd: have[osd])
         name = f"osd.{worst}" if worst != UNKNOWN_OSD else "osd.N"
         yield (
             f"Next: ceph daemon {name} dump_historic_slow_ops tells for which OSD each waited; save it as"
@@ -132,6 +133,11 @@ def unknown_lines(reading: LogReading, counts: Counts, of_any_pool: Sequence[int
             f"Started requests of {osds_words(of_any_pool)} count as PRIMARY, which is right for replicated pools;"
             " those to erasure-coded pools may wait for other OSDs. Next: give --pools, with ceph osd pool ls detail."
         )
+    if reading.monitors:
+        names = [printable(each) for each in sorted(reading.monitors)]
+        yield f"Slow ops of monitors themselves do not count: {_few(names)}. Next: ceph daemon {names[0]} ops."
+    if reading.has_of_mds:
+        yield "Slow requests and metadata IOs of metadata servers do not count. Next: ceph health detail names them."
     if reading.missed:
         yield f"{plural(reading.missed, 'line')} about slow requests not understood; the first: {reading.examples[0]}"
     if reading.clock.is_guessed:

@@ -14,6 +14,7 @@ from plimsoll_insight.slow.events import (
     Known,
     MonitorReport,
     Muted,
+    OfOthers,
     Oldest,
     SlowCount,
     SlowRequest,
@@ -168,6 +169,8 @@ class LineOwner:
             return ()
         if isinstance(event, Muted):
             self._muted = line
+        elif isinstance(event, OfOthers):
+            reading.note(event)
         self._has_muted |= b"(MUTED" in line
         self.understood += not isinstance(event, Known)
         if isinstance(event, Known) or reading.is_asked(event.time):

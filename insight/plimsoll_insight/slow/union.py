@@ -46,6 +46,7 @@ def together(*sources: Counts) -> Counts:
     )
     for source in sources:
         whole.by_monitor.merge(source.by_monitor)
+        whole.dumped |= source.dumped
         whole.images |= source.images
         whole.pool_of_image |= source.pool_of_image
     whole.first = min((source.first for source in sources if source.first is not None), default=None)

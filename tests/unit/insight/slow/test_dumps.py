@@ -9,10 +9,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from plimsoll_insight.cli.slow_sources import read_logs
 from plimsoll_insight.files.packed import UnreadableLog
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.dumps import UnreadWords, is_dump, parse, requests
 from plimsoll_insight.slow.events import LogClock
+from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.messages import next_lines
+from plimsoll_insight.slow.union import together
 
 SAMPLE = Path(__file__).parents[2] / "data/ceph-pacific/osd.1-dump_historic_slow_ops.json"
 DESCRIPTION = (
@@ -157,6 +161,18 @@ def test_requests_by_themselves_and_in_an_answer_that_was_cut_are_of_whom_was_as
 ) -> None:
     assert is_dump(text.encode())
     assert [each.osd for part in parse(text.encode(), 5, "here", LogClock()) for each in part.requests] == whose
+
+
+def test_whose_dump_is_there_is_not_asked_for_it_again(tmp_path: Path) -> None:
+    lease = json.loads(dump((0, "waiting for readable"), (14, "reached_pg")))
+    paths = [tmp_path / "osd.5.json", tmp_path / "saved"]
+    paths[0].write_text(json.dumps(lease))
+    paths[1].write_text("[WRN] SLOW_OPS: 1 slow ops, oldest one blocked for 403 sec, osd.4 has slow ops\n")
+    for logs, next_ in ((paths[:1], []), (paths, ["osd.4"])):
+        reading = LogReading.nothing(LogClock())
+        read_logs(logs, reading, lambda _: None)
+        counts = together(reading.cluster, reading.own, reading.dumped)
+        assert [line.split()[3] for line in next_lines(counts, None)] == next_
 
 
 OWN = {1: (1, 0, 0, 0, 0)}

@@ -15,6 +15,7 @@ from plimsoll_insight.slow.answers import SlowAnswer, answer_of
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock
 from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.messages import unknown_lines
 from plimsoll_insight.slow.reading import read
 from plimsoll_insight.slow.union import together
 
@@ -554,6 +555,30 @@ def test_bluestore_s_own_words_are_of_that_osd_s_disk(tmp_path: Path, line: str)
 def test_requests_to_metadata_servers_and_monitors_are_none_of_an_osd(tmp_path: Path, text: str) -> None:
     read_, counts = found(tmp_path, write(tmp_path, "saved", text))
     assert (read_.missed, dict(counts.osds), answer_of(read_, counts)) == (0, {}, SlowAnswer.NONE)
+    assert (bool(read_.monitors), read_.has_of_mds) == ("mon.ceph-b" in text or "mon.b" in text, "MDS_" in text)
+    words = " ".join(unknown_lines(read_, counts, ()))
+    assert ("of monitors themselves" in words, "of metadata servers" in words) == (
+        bool(read_.monitors),
+        "MDS_" in text,
+    )
+
+
+def test_slow_ops_of_a_monitor_outside_the_quorum_are_reported_and_tell_nothing_of_osds(tmp_path: Path) -> None:
+    text = own(0, "mon.b@0(probing) e0 get_health_metrics reporting 22 slow ops, oldest is log(1 entries)") + "\n"
+    read_, counts = found(tmp_path, write(tmp_path, "saved", text))
+    assert (read_.monitors, read_.missed, answer_of(read_, counts)) == ({"mon.b"}, 0, SlowAnswer.CANNOT_TELL)
+
+
+def test_those_that_have_ended_or_are_of_another_time_are_not_reported(tmp_path: Path) -> None:
+    text = f"{MON}Health check cleared: MDS_SLOW_REQUEST (was: 1 MDSs report slow requests)\n"
+    read_, _ = found(tmp_path, write(tmp_path, "saved", text))
+    assert not read_.has_of_mds
+    read_ = LogReading.nothing(LogClock())
+    read_.since = T0.timestamp() - 7200
+    early = "2024-03-27T10:00:00.1+0000 mon.a (mon.0) 3 : cluster [WRN] 9 slow ops, oldest one blocked for 34 sec,"
+    text = f"{early} mon.b has slow ops (SLOW_OPS)\n{own(0, 'osd.7 2301 tick')}\n"
+    read([tmp_path / write(tmp_path, "saved", text)], lambda _: None, read_)
+    assert not read_.monitors
 
 
 JEWEL = "2017-05-01 10:00:00.123456 osd.5 10.0.0.1:6800/1234 17 : cluster [WRN] "
