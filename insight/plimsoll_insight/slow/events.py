@@ -223,7 +223,7 @@ _OF_CRIMSON = re.compile(rb"slow requests \(most affected pool ")
 _BATCH = re.compile(rb"(\d{1,9}) slow requests, \d+ included below; oldest blocked for > ([\d.]+) secs")
 _HEALTH = re.compile(
     rb"\b(\d{1,9}) (?:slow ops, oldest one blocked for|(?:slow |stuck )?(?:requests|ops) are blocked >) "
-    rb"(\d{1,9}(?:\.\d{1,6})?(?:e\+\d\d)?) sec(?:[s.,]*(?: on osd\.(\d{1,5})\b| Implicated osds ([\d,]+)|(.*)))",
+    rb"(\d{1,9}(?:\.\d{1,6})?(?:e\+\d\d)?) sec(?:[s.,]*(?: on osd\.(\d{1,5})\b| Implicated osds? ([\d,]+)|(.*)))",
     re.DOTALL,
 )
 _HAVE = re.compile(

@@ -73,6 +73,8 @@ class LineOwner:
         """Of which lines speak."""
         self._retold: list[bytes] = []
         self._waiting: defaultdict[bytes, list[bytes]] = defaultdict(list)
+        self._of_mds: set[bytes] = set()
+        """Threads that tell of requests to files: their sums have the same words as those of OSDs until Mimic."""
         self._number = 0
         self._muted: bytes | None = None
         """A line that names muted checks, as long as none tells what they are."""
@@ -103,6 +105,8 @@ class LineOwner:
                 yield from _of_time(usual.part(first, number), reading)
                 first = number
             is_own = not entry.is_dated or bool(_OWN.search(entry.text))
+            if isinstance(event, OfOthers) and not event.monitors and is_own and entry.who:
+                self._of_mds.add(entry.who)
             if isinstance(event, Oldest):
                 yield from self._own(event.osd, entry.who, reading)
             if event is None and is_own and osd is None and self._number < _MOST_WAITING:
@@ -119,8 +123,9 @@ class LineOwner:
         whose = min(self._osds) if len(self._osds) == 1 else None
         if not self._osds or self._by_name in self._osds:
             whose = self._by_name
-        for waiting in self._waiting.values():
-            for line in waiting:
+        for who, waiting in self._waiting.items():
+            self.may_be_of_mds |= who in self._of_mds
+            for line in waiting if who not in self._of_mds else ():
                 yield from self._recall(line, whose, reading)
         for line in self._retold:
             yield from self._recall(line, None, reading)

@@ -400,6 +400,7 @@ STATES = {
     "0 slow ops, oldest one blocked for 6 sec, osd.1 has slow ops": (1, {1}, 6.0),
     "14 slow requests are blocked > 32 sec. Implicated osds 1,4": (14, {1, 4}, 32.0),
     "5 stuck requests are blocked > 4096 sec. Implicated osds 4": (5, {4}, 4096.0),
+    "5 stuck requests are blocked > 4096 sec. Implicated osd 4,7": (5, {4, 7}, 4096.0),
     "30 requests are blocked > 32 sec": (30, set(), 32.0),
 }
 
@@ -622,6 +623,18 @@ def test_the_own_log_of_a_metadata_server_has_no_requests_to_osds(tmp_path: Path
         lines = "".join(f"{prefix}{line}\n" for line in text.splitlines())
         read_, counts = found(tmp_path, write(tmp_path, name, lines))
         assert (dict(counts.osds), answer_of(read_, counts)) == ({}, SlowAnswer.CANNOT_TELL)
+
+
+def test_sums_of_a_thread_that_tells_of_requests_to_files_are_none_of_an_unknown_osd(tmp_path: Path) -> None:
+    head, other = (
+        f"2018-11-02 19:45:46.719 I | x-fs-5d84: 2018-11-02 19:45:46.71 7f38{each} 0" for each in ("aa", "bb")
+    )
+    channel_ = "log_channel(cluster) log [WRN] : "
+    text = f"{head} {channel_}{BATCH}\n{head} {channel_}{OF_A_CLIENT} currently failed to xlock, waiting\n"
+    read_, counts = found(tmp_path, write(tmp_path, "saved", text))
+    assert (dict(counts.osds), read_.has_of_mds, answer_of(read_, counts)) == ({}, True, SlowAnswer.CANNOT_TELL)
+    _, counts = found(tmp_path, write(tmp_path, "saved", f"{text}{other} {channel_}{BATCH}\n"))
+    assert [*counts.osds] == [UNKNOWN_OSD]
 
 
 @pytest.mark.parametrize("prefix", ["", "> "])
