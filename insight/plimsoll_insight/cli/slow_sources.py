@@ -80,6 +80,8 @@ def read_logs(paths: Sequence[Path], reading: LogReading, say: Callable[[str], N
         try:
             for dump in dumps.parse(text, osd_of_file(path.name), printable(str(path)), reading.clock):
                 requests += dump.requests
+                if dump.is_full and all(_is_within(each, reading) for each in dump.requests):
+                    reading.full.update(each.osd for each in dump.requests)
                 for event in dump.events:
                     if isinstance(event, dumps.UnreadWords):
                         reading.miss(event.text)
@@ -105,7 +107,6 @@ def ask_osds(
     """
     map = cluster.map()
     errors: dict[int, PlimsollError] = {}
-    full: list[int] = []
     requests: list[SlowRequest] = []
     end = time.monotonic() + _ALL_OSDS
 
@@ -122,7 +123,7 @@ def ask_osds(
             recent = [request for request in answer.requests if request.time + request.age >= since.timestamp()]
             requests += recent
             if answer.is_full and len(recent) == len(answer.requests):
-                full.append(osd)
+                reading.full.add(osd)
         say(f"{number} of {len(map.up)} OSDs asked")
     say("")
     for request in settle(requests):
@@ -138,8 +139,6 @@ def ask_osds(
         gaps.append(f"No answer from, and not counted: {osds_words(errors)}; osd.{osd}: {error}.")
     if map.down:
         unknown.append(f"Down, and not asked: {osds_words(map.down)}.")
-    if full:
-        unknown.append(f"{osds_words(full)} may have had more: an OSD remembers no more than its last 20 or so.")
     return map.tree, gaps, unknown
 
 

@@ -81,6 +81,8 @@ class Dump:
 
     requests: Sequence[SlowRequest] = ()
     events: Sequence[Event | UnreadWords] = ()
+    is_full: bool = False
+    """The OSD may have forgotten some."""
 
 
 @frozen
@@ -201,7 +203,9 @@ def _dumps(document: Any, osd: int | None, where: str, clock: LogClock) -> Itera
         if osd == _NO_OSD:
             return
         whole = document if not document.keys() >= _OF_OPERATION else {"ops": [document], "num_ops": 1}
-        yield Dump(requests(json.dumps(whole).encode(), osd, where, clock))
+        text = json.dumps(whole).encode()
+        slow = requests(text, osd, where, clock)
+        yield Dump(slow, is_full=len(slow) >= _most(whole))
     else:
         for name, each in document.items():
             if isinstance(each, dict | list) and (number := osd_of_file(str(name))) is not None:
@@ -277,7 +281,13 @@ def _least(document: Mapping[str, Any]) -> float:
 def is_full(text: bytes) -> bool:
     """Whether the OSD may have forgotten some: it remembers 20. Of text that ``requests`` has read."""
     document = json.loads(text)
-    return bool(len(document.get("Ops", ())) >= document.get("num to keep", float("inf")))
+    return bool(len(document.get("Ops", ())) >= _most(document))
+
+
+def _most(document: Mapping[str, Any]) -> float:
+    """As many as the OSD remembers: its last slow ones, or of ``dump_historic_ops`` its slowest ones."""
+    most = document.get("num to keep", document.get("size"))
+    return most if isinstance(most, int) and most > 0 else float("inf")
 
 
 def _request(entry: Mapping[str, Any], osd: int, clock: LogClock) -> SlowRequest:

@@ -42,6 +42,8 @@ class LogReading:
     """Those that have slow requests of their own."""
     has_of_mds: bool = False
     """Whether metadata servers have some."""
+    full: set[int] = field(default_factory=set)
+    """OSDs that may have had more than they remember."""
     telling: int = 0
     """Files in which slow requests would be."""
 

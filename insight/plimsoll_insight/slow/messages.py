@@ -133,6 +133,8 @@ def unknown_lines(reading: LogReading, counts: Counts, of_any_pool: Sequence[int
             f"Started requests of {osds_words(of_any_pool)} count as PRIMARY, which is right for replicated pools;"
             " those to erasure-coded pools may wait for other OSDs. Next: give --pools, with ceph osd pool ls detail."
         )
+    if reading.full:
+        yield f"{osds_words(reading.full)} may have had more: an OSD remembers no more than its last 20 or so."
     if reading.monitors:
         names = [printable(each) for each in sorted(reading.monitors)]
         yield f"Slow ops of monitors themselves do not count: {_few(names)}. Next: ceph daemon {names[0]} ops."

@@ -15,7 +15,7 @@ from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.dumps import UnreadWords, is_dump, parse, requests
 from plimsoll_insight.slow.events import LogClock
 from plimsoll_insight.slow.log_reading import LogReading
-from plimsoll_insight.slow.messages import next_lines
+from plimsoll_insight.slow.messages import next_lines, unknown_lines
 from plimsoll_insight.slow.union import together
 
 SAMPLE = Path(__file__).parents[2] / "data/ceph-pacific/osd.1-dump_historic_slow_ops.json"
@@ -161,6 +161,26 @@ def test_requests_by_themselves_and_in_an_answer_that_was_cut_are_of_whom_was_as
 ) -> None:
     assert is_dump(text.encode())
     assert [each.osd for part in parse(text.encode(), 5, "here", LogClock()) for each in part.requests] == whose
+
+
+@pytest.mark.parametrize(("head", "slow", "quick", "full"), [
+    ({"num to keep": 2, "threshold to keep": 9}, 2, 0, True),
+    ({"num to keep": 2, "threshold to keep": 9}, 1, 0, False),
+    ({"size": 2, "duration": 600}, 2, 0, True), ({"size": 2, "duration": 600}, 1, 1, False),
+    ({"num_blocked_ops": 2}, 2, 0, False), ({"size": "2"}, 2, 0, False),
+])  # fmt: skip
+def test_an_osd_that_has_as_many_as_it_remembers_may_have_had_more(
+    tmp_path: Path, head: dict[str, int], slow: int, quick: int, full: bool
+) -> None:
+    (tmp_path / "osd.5.json").write_text(json.dumps(head | {"ops": SLOW * slow + QUICK * quick}))
+    reading = LogReading.nothing(LogClock())
+    read_logs([tmp_path / "osd.5.json"], reading, lambda _: None)
+    words = [*unknown_lines(reading, together(reading.cluster, reading.own, reading.dumped), ())]
+    assert words == (["osd.5 may have had more: an OSD remembers no more than its last 20 or so."] if full else [])
+    reading = LogReading.nothing(LogClock())
+    reading.since = datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp()
+    read_logs([tmp_path / "osd.5.json"], reading, lambda _: None)
+    assert not reading.full
 
 
 def test_whose_dump_is_there_is_not_asked_for_it_again(tmp_path: Path) -> None:
