@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import BinaryIO
 
 from plimsoll_insight.files.packed import COMPRESSED, opened
@@ -17,6 +18,8 @@ SMALL_BLOCK = 256 << 10
 LONGEST = 64 << 10
 BEGIN = 64 << 10
 _SAMPLES = 64
+MARGIN = 60.0
+"""Seconds: lines are almost in the order of time."""
 LARGEST = 64 << 20
 """Of a file that is read as a whole."""
 
@@ -27,7 +30,7 @@ def first_time(path: Path, clock: LogClock) -> float | None:
         begin = stream.read(BEGIN)
     until = path.stat().st_mtime
     form = form_of(begin)
-    if is_newest_first(begin, form, clock, until):
+    if is_newest_first(path, begin, form, clock, until):
         return None
     for line in _lines(begin, form):
         time = time_of(line[:600], clock, until)
@@ -36,13 +39,21 @@ def first_time(path: Path, clock: LogClock) -> float | None:
     return None
 
 
-def is_newest_first(begin: bytes, form: str, clock: LogClock, until: float) -> bool:
-    """Of a file that begins so: as Grafana, Kibana, Loki and ``journalctl -r`` write it."""
+def is_newest_first(path: Path, begin: bytes, form: str, clock: LogClock, until: float) -> bool:
+    """Of a file that begins so: as Grafana, Kibana, Loki, ``journalctl -r`` and ``tac`` write it. OSDs' lines come
+    late to the cluster's log, so of some seconds of it the times rise and fall.
+    """
     each = [*_lines(begin, form)]
     some = each[:: max(len(each) // _SAMPLES, 1)]
     times = [time for line in some if (time := time_of(line[:600], clock, until)) is not None]
-    # The cluster's log has late lines.
-    return sum(later < time for time, later in pairwise(times)) > sum(later > time for time, later in pairwise(times))
+    falls = sum(later < time for time, later in pairwise(times))
+    rises = sum(later > time for time, later in pairwise(times))
+    if 4 * rises <= falls:
+        return falls > 0
+    half = len(times) // 2
+    if form != "lines" or fmean(times[:half]) <= fmean(times[half:]):
+        return False
+    return ends_before(path, times[0] - MARGIN, clock, until)
 
 
 def ends_before(path: Path, begin: float, clock: LogClock, until: float) -> bool:

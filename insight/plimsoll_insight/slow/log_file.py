@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow import blocks
-from plimsoll_insight.slow.blocks import BEGIN, blocks_of, ends_before, is_newest_first, last_time, place_of, time_of
+from plimsoll_insight.slow.blocks import (
+    BEGIN,
+    MARGIN,
+    blocks_of,
+    ends_before,
+    is_newest_first,
+    last_time,
+    place_of,
+    time_of,
+)
 from plimsoll_insight.slow.events import LogClock, lines, places_in
 from plimsoll_insight.slow.log_reading import LogReading
 from plimsoll_insight.slow.owner import LineOwner, LogEvent
@@ -26,8 +35,6 @@ if TYPE_CHECKING:
 _USUAL = b" : cluster [WRN] slow request osd_op(client."
 _MANY = 500
 """Lines at once: fewer are read in less time than NumPy is imported."""
-_MARGIN = 60.0
-"""Seconds: lines are almost in the order of time."""
 _LINES = (
     rb"(?m) : (?:(?:cluster )?\[(?:INF|WRN|ERR|DBG|SEC)\]|cluster \d ) ?|"
     rb"^\S*(?: [\d:.]+)? (?:mon|osd|mgr)\.\S+ \[(?:INF|WRN|ERR|DBG)\]|"
@@ -74,12 +81,12 @@ def pieces_of(
     with opened(path) as stream:
         begins = uncoloured(stream.read(BEGIN))
     form = form_of(begins)
-    newest_first = is_newest_first(begins, form, reading.clock, mtime)
+    newest_first = is_newest_first(path, begins, form, reading.clock, mtime)
     has_window = begin is not None and form == "lines" and not reading.is_all_asked
-    is_joined = begin is not None and has_window and ends_before(path, begin - _MARGIN, reading.clock, mtime)
+    is_joined = begin is not None and has_window and ends_before(path, begin - MARGIN, reading.clock, mtime)
     place = 0
     if reading.since is not None and has_window and not is_joined:
-        place = place_of(path, reading.since - _MARGIN, reading.clock, mtime)
+        place = place_of(path, reading.since - MARGIN, reading.clock, mtime)
     with opened(path, place=place) as stream:
         each = blocks_of(stream, reading, progress, size, form)
         if newest_first or is_joined:
@@ -115,7 +122,7 @@ def _until_end(each: Iterator[bytes], reading: LogReading, mtime: float) -> Iter
     for block in each:
         if reading.until is not None:
             first = time_of(block[: block.find(b"\n")][:600], reading.clock, mtime)
-            if first is not None and first > reading.until + _MARGIN:
+            if first is not None and first > reading.until + MARGIN:
                 return
         yield block
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_insight.slow.answers import SlowAnswer, answer_of
+from plimsoll_insight.slow.blocks import BEGIN, is_newest_first
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock
 from plimsoll_insight.slow.log_reading import LogReading
@@ -776,6 +778,28 @@ def test_a_log_that_is_newest_first_has_as_many(
     have = [(each.total, each.least, each.most) for each in counts.osds.values()]
     assert have == ([(number, number, number)] if number else [])
     assert answer_of(read_, counts) is (SlowAnswer.SOME if number else SlowAnswer.CANNOT_TELL)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("seed", range(8))
+def test_late_lines_of_osds_turn_no_log_around(tmp_path: Path, seed: int, order: int) -> None:
+    """Each OSD has 20 at once, four times a minute apart, and its lines come up to 5 s late."""
+    source = random.Random(seed)
+    late = [source.uniform(0, 5) for _ in range(40)]
+    each = [
+        (60 * storm + second + late[osd] + osd / 1e3, osd, 60 * storm + second + osd / 1e3)
+        for storm in range(4) for second in range(9) for osd in range(40)
+    ]  # fmt: skip
+    lines = [
+        f"{(T0 + timedelta(seconds=at)).isoformat(timespec='microseconds')[:-6]}+0000 osd.{osd} (osd.{osd}) 1 :"
+        f" cluster [WRN] {sums(20 if at % 60 >= 1 else 5)}"
+        for _, osd, at in sorted(each)[::order]
+    ]  # fmt: skip
+    path = tmp_path / write(tmp_path, "ceph.log", "\n".join(lines) + "\n")
+    begin = path.read_bytes()[:BEGIN]
+    assert is_newest_first(path, begin, "lines", LogClock(), T0.timestamp()) is (order == -1)
+    _, counts = found(tmp_path, path.name)
+    assert {one.total for one in counts.osds.values()} == {80}
 
 
 def test_the_oldest_requests_of_rotated_logs_that_were_joined_are_each_of_their_time(tmp_path: Path) -> None:
