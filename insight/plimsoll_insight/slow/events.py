@@ -159,6 +159,7 @@ class Cleared:
 
 
 LOCKS, REPLICAS, UNKNOWN = "waiting for rw locks", "waiting for sub ops", "unknown"
+DELAYED = "delayed"
 STARTED, OF_SHARDS = "started", "started, erasure-coded"
 """A request to an erasure-coded pool is in the same state as long as it waits for any of its shards."""
 Event = SlowRequest | SlowCount | Oldest | MonitorReport | DiskStalls | OsdChange | Retold | Cleared | Known

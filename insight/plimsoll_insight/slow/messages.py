@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from plimsoll_agent.util.text import first_few, minute, plural, printable, second
 from plimsoll_insight.slow.counts import MINUTE, Counts
-from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock, osd_name
+from plimsoll_insight.slow.events import DELAYED, UNKNOWN_OSD, LogClock, osd_name
 from plimsoll_insight.slow.log_reading import LogReading
 from plimsoll_insight.slow.over_time import width_words
 from plimsoll_insight.slow.tree import Tree
@@ -32,6 +32,7 @@ def closing_lines(counts: Counts, tree: Tree | None, verdict: Verdict, *, is_com
     yield from _most_of(counts, tree)
     yield from monitor_lines(counts)
     yield verdict_words(verdict, counts, is_complete=is_complete)
+    yield from _caution(counts, tree, verdict)
     if tree is None:
         yield NO_TREE
     else:
@@ -39,6 +40,20 @@ def closing_lines(counts: Counts, tree: Tree | None, verdict: Verdict, *, is_com
         if unknown:
             yield f"Not in the tree: {osds_words(unknown)}."
     yield from next_lines(counts, verdict)
+
+
+def _caution(counts: Counts, tree: Tree | None, verdict: Verdict) -> Iterator[str]:
+    """Where the requests of who stands out may wait for something else: since Nautilus no line tells what for."""
+    osds = [verdict.osd] if isinstance(verdict, OfOsd) else []
+    if isinstance(verdict, OfBucket) and tree is not None:
+        osds = tree.buckets()[verdict.bucket]
+    number = sum(counts.osds[osd].blamed for osd in osds if osd in counts.osds)
+    late = sum(counts.by_state.of[osd][DELAYED] for osd in osds if osd in counts.by_state.of)
+    if 2 * late > number:
+        yield (
+            f"{late} of these are delayed: by its queue, a lock, recovery, or a placement group that is not active"
+            " (ceph health detail)."
+        )
 
 
 def _requests(counts: Counts) -> str:

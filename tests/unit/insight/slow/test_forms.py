@@ -17,9 +17,11 @@ from plimsoll_insight.slow.blocks import BEGIN, is_newest_first
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock
 from plimsoll_insight.slow.log_reading import LogReading
-from plimsoll_insight.slow.messages import unknown_lines
+from plimsoll_insight.slow.messages import closing_lines, unknown_lines
 from plimsoll_insight.slow.reading import read
+from plimsoll_insight.slow.tree import CrushBucket, Tree
 from plimsoll_insight.slow.union import together
+from plimsoll_insight.slow.verdict import OfBucket, OfOsd, judge
 
 T0 = datetime(2024, 3, 27, 18, 29, 18, 120000, UTC)
 OP = (
@@ -570,6 +572,25 @@ def test_slow_ops_of_a_monitor_outside_the_quorum_are_reported_and_tell_nothing_
     text = own(0, "mon.b@0(probing) e0 get_health_metrics reporting 22 slow ops, oldest is log(1 entries)") + "\n"
     read_, counts = found(tmp_path, write(tmp_path, "saved", text))
     assert (read_.monitors, read_.missed, answer_of(read_, counts)) == ({"mon.b"}, 0, SlowAnswer.CANNOT_TELL)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [("delayed", ["40 of these are delayed: by its queue"]), ("started", [])]
+)
+@pytest.mark.parametrize("osds", [[3], [0, 1, 2, 3]], ids=["an OSD", "a host"])
+def test_of_who_stands_out_with_delayed_requests_it_is_said_what_these_may_wait_for(
+    tmp_path: Path, osds: list[int], state: str, words: list[str]
+) -> None:
+    tree = Tree({osd: CrushBucket((("root", "default"), ("host", f"h{osd // 4}"))) for osd in range(80)})
+    text = "".join(
+        f"2024-03-27T18:{minute}:00.120000+0000 osd.{osd} (osd.{osd}) 1 : cluster [WRN]"
+        f" {sums(4 // len(osds)).replace('delayed', state)}\n" for minute in range(10, 20) for osd in osds
+    )  # fmt: skip
+    _, counts = found(tmp_path, write(tmp_path, "ceph.log", text))
+    verdict = judge(counts.blamed.counts, tree)
+    assert isinstance(verdict, OfOsd if len(osds) == 1 else OfBucket)
+    lines = [*closing_lines(counts, tree, verdict, is_complete=True)]
+    assert [line.partition(", a lock")[0] for line in lines if "delayed" in line] == words
 
 
 def test_those_that_have_ended_or_are_of_another_time_are_not_reported(tmp_path: Path) -> None:
