@@ -172,7 +172,7 @@ class Sight:
             return brake  # without a catalogue, or for the command line alone, there is no lasting revision
         this_revision = situation.revision
         if self.stop is not None:
-            any_edit = any(large.edited and large.key in stop_keys for large in self.found)
+            any_edit = any(large.edited for large in self.found)
             many = self.stop.many and not leaves_judgement(self.caution, situation)
             return replace(brake, stopped=this_revision if many and any_edit else brake.stopped)
         if not self._judges(decisions, memory):

@@ -113,7 +113,7 @@ def run_pass(
         stopwatch.ended("decide")
         healthy = frozenset[str]()
         if mode is not Mode.OBSERVE:  # in mode observe nothing is written, so no cluster is asked
-            outcomes = gated(caution.gate, outcomes, situation if plan.reduces else None, others=decider.restores)
+            outcomes = gated(caution.gate, outcomes, situation, others=decider.restores)
             healthy = _healthy(caution.gate, outcomes)
             if mode is Mode.ENFORCE:
                 outcomes = _locked(outcomes, node_store, notes)

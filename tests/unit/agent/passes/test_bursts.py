@@ -96,6 +96,12 @@ def test_the_plan_and_the_pass_say_and_do_the_same(bursting: Bursting) -> None:
     assert "the burst as long as what is saved" in words_of(changes(plan)[0].reason)
 
 
+def test_a_pass_that_only_observes_counts_what_was_used(bursting: Bursting) -> None:
+    bursting.run(Mode.OBSERVE)
+    (account,) = (bursting.node.state.load_accounts() or {}).values()
+    assert account.buckets["total_iops_sec"].spent == 30_000
+
+
 def test_the_burst_grows_again_with_what_is_saved_and_nothing_calls_that_external(bursting: Bursting) -> None:
     set_by_hand(bursting.disk, OTHER)
     assert changes(bursting.run())[0].cause is Code.EXTERNAL_CHANGE

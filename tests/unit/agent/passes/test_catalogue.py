@@ -422,6 +422,17 @@ def tell(node: Node) -> None:
     save_attachments(situation, node.hypervisor, node_store, node.caution(node_store), at_once=1)
 
 
+def test_to_a_refresh_what_a_killed_pass_wrote_is_no_external_change(cloud: Cloud, node: Node) -> None:
+    cloud.edit(replace(GOLD, keys={"total_iops_sec": "2000"}))
+    node.hypervisor.before["define_limits"] = raising(SystemExit())  # after the first write, before its result
+    with pytest.raises(SystemExit):
+        node.run()
+    assert actual(node)[0] == Limits(total_iops_sec=2000)
+    before = node.state.load_attachments()
+    tell(node)
+    assert node.state.load_attachments() == before
+
+
 def test_a_refresh_before_the_pass_makes_every_disk_right_in_one(cloud: Cloud, node: Node) -> None:
     """A new volume, a reboot with old limits, and a hand on a limit."""
     node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(1)], POOR)

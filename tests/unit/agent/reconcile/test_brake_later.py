@@ -284,6 +284,15 @@ def test_a_pass_over_one_guest_judges_no_revision(tmp_path: Path) -> None:
     assert judged(node) == before is not None
 
 
+def test_a_pass_on_an_event_leaves_an_edit_to_one_over_the_node_and_looks_at_no_other_guest(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 1, 20)
+    node.rules = rules(FIFTH, of=BBB)
+    node.hypervisor.calls.clear()
+    assert stopped(node.run(scope=Scope(frozenset({uuid_of(0)})), on_event=True)) == (1, 20)
+    assert (node.hypervisor.calls.count("look"), bronze(node)) == (1, {BRONZE})
+    assert (stopped(node.run()), bronze(node)) == (None, {FIFTH})
+
+
 def test_an_approval_of_a_revision_counts_for_no_later_one(tmp_path: Path) -> None:
     node = a_node(tmp_path, 6, 20)
     for revision, limits in ((BBB, FIFTH), (CCC, SLIP)):
@@ -340,6 +349,20 @@ def test_an_edit_of_too_many_disks_stays_stopped_when_fewer_are_left(
     node.approve(BBB)
     assert stopped(node.run()) is None
     assert {node.disk(number).actual for number in range(1, 6)} == {FIFTH}
+
+
+def test_so_many_retypes_that_they_are_stopped_stop_no_edit(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 1, 20)
+    back = is_off(node)
+    node.rules = rules(FIFTH, of=BBB)
+    node.run()
+    for number in range(1, 7):
+        node.disk(number).pool = "bronze"
+    assert stopped(node.run()) == (6, 19)
+    for number in (1, 2):
+        node.disk(number).pool = "gold"
+    back()
+    assert (stopped(node.run()), bronze(node)) == (None, {FIFTH}), "of the edit too, which nothing stopped"
 
 
 def test_another_edit_is_judged_for_itself(tmp_path: Path) -> None:
