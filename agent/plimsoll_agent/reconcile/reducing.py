@@ -233,16 +233,16 @@ def _as_groups(guest: Sequence[Outcome], aims: Mapping[str, _Aim], situation: Si
 
 def _as_group(
     name: str, members: Sequence[Outcome], aims: Mapping[str, _Aim], situation: Situation
-) -> dict[str, _Aim]:
-    after, disks = dict(aims), [member.disk for member in members]
+) -> Mapping[str, _Aim]:
+    disks = [member.disk for member in members]
     if len({(disk.cluster, situation.following.device_class(disk.cluster, disk.pool)) for disk in disks}) > 1:
         fewer = {o.disk.key: _aim(o, situation, congested=False) for o in members if o.disk.key in aims}
-        after |= {key: aim for key, aim in fewer.items() if aim is not None}
-    targets = {after[disk.key].limits if disk.key in after else None for disk in disks}
+        aims = {key: aim for key, aim in fewer.items() if aim is not None}
+    targets = {aims[disk.key].limits if disk.key in aims else None for disk in disks}
     foreign = any(name in disk.guest.other_groups | disk.guest.filter_groups for disk in disks)
     if len(targets) > 1 or foreign:
         return {d.key: _Aim(of=aims[d.key].of, limits=aims[d.key].of) for d in disks if d.key in aims}
-    return after
+    return aims
 
 
 def _as_saved(guest: Sequence[Outcome], aims: Mapping[str, _Aim], accounts: Mapping[str, Account]) -> dict[str, _Aim]:

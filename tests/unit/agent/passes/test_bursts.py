@@ -25,7 +25,7 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.reconcile.test_undo import Person as Undoing
-from tests.unit.node import FSID, FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand
+from tests.unit.node import FSID, FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.person import Person
 from tests.unit.places import settings_in
 from tests.unit.values import NOON
@@ -218,6 +218,13 @@ def test_a_burst_that_congestion_leaves_is_as_long_as_what_is_saved_and_seldom_w
     partly.node.following = Following()
     partly.run()
     assert partly.disk.actual == replace(BOTH, total_iops_sec_max_length=20)
+
+
+def test_a_disk_that_is_attached_under_congestion_has_the_whole_of_the_burst_that_it_leaves(partly: Bursting) -> None:
+    partly.run()
+    partly.node.hypervisor.by_uuid[uuid_of(2)] = guest(2, a_volume(2))
+    assert kinds(partly.run()) == ["in-sync", "changed"]
+    assert partly.node.disk(2).actual == replace(BOTH, total_bytes_sec=2**19)
 
 
 def test_disks_of_a_group_that_congestion_reduces_have_what_their_group_has_saved(partly: Bursting) -> None:

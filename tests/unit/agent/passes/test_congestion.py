@@ -29,6 +29,8 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
+from tests.fakes import domain_xml
+from tests.unit.agent.reconcile.test_groups import IN_A_GROUP
 from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
 from tests.unit.places import settings_in
@@ -121,6 +123,18 @@ def test_an_own_raise_still_waits_for_the_cluster_and_the_limits_of_before_follo
     reduced.ceph.raised = ()
     reduced.run()
     assert reduced.disk(1).actual == Limits(total_iops_sec=4000)
+
+
+def test_limits_of_others_are_not_reduced_while_what_is_to_replace_them_waits_for_the_cluster(node: Node) -> None:
+    """Neither those of an external change, nor those that a volume was attached with."""
+    others = Limits(total_iops_sec=1500)
+    override = Rule(name="gold", match=Match(pool=("volumes",)), limits=GOLD, override=True)
+    node.rules = rules(GOLD, override, revision="2")
+    set_by_hand(node.disk(1), others)
+    node.hypervisor.by_uuid[uuid_of(2)] = guest(2, a_volume(2, others))
+    node.ceph.raised, node.following = ("SLOW_OPS",), at(0.5)
+    assert kinds(node.run()) == ["deferred", "deferred"]
+    assert {disk.actual for disk in node.disks()} == {others}
 
 
 def test_a_new_desired_limit_is_recorded_and_remembered_whole(reduced: Node) -> None:
@@ -434,6 +448,26 @@ def test_a_group_is_reduced_as_one_or_not_at_all(tmp_path: Path) -> None:
     node.following, node.ceph.raised = at(1), ("SLOW_OPS",)
     node.run()
     assert {disk.actual for disk in node.disks()} == {GROUP}
+
+
+def test_a_group_is_restored_for_a_disk_that_joins_it_and_is_not_reduced(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)), rules=rules(GROUP))
+    node.run()
+    node.following = at(0.5, "volumes")
+    node.run()
+    assert node.disk(1).actual.total_iops_sec == 500
+    node.hypervisor.attach(node.hypervisor.by_uuid[uuid_of(1)], "vdb", a_volume(2, pool="hdd"))
+    node.run()
+    assert [disk.actual for disk in node.disks()] == [GROUP, GROUP]
+
+
+def test_a_group_that_a_disk_of_another_kind_is_in_is_not_reduced(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)), rules=rules(GROUP))
+    node.run()
+    there = node.hypervisor.by_uuid[uuid_of(1)]
+    there.xml = domain_xml(there).replace("</devices>", f"{IN_A_GROUP}</devices>")
+    node.following = at(0.5)
+    assert (kinds(node.run()), node.disk(1).actual) == (["in-sync"], GROUP)
 
 
 def test_a_group_over_two_device_classes_is_not_reduced_and_other_disks_of_its_guest_are(tmp_path: Path) -> None:

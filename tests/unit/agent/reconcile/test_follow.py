@@ -464,6 +464,7 @@ def test_a_look_tells_of_the_guest_what_the_node_will_do(tmp_path: Path, mode: M
     nodes.migrate(there(a), a, b)
     assert Code.HOLD in codes(b.run(mode))
     assert held(b) == ([] if mode is Mode.PLAN else ["vda"])
+    assert len(events(b)) == len(held(b)), "a plan records nothing"
 
 
 def test_a_guest_on_the_move_is_neither_marked_nor_adopted(tmp_path: Path) -> None:
