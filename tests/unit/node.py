@@ -161,21 +161,18 @@ class Node:
             node_store=node_store,
             notes=node_store.notes,
             bounds=Bounds(at_once=at_once),
-            caution=self.caution(node_store, read_only=read_only, yes=yes, on_event=on_event),
+            caution=replace(self.caution(node_store, read_only=read_only, yes=yes), on_event=on_event),
             clock=clock,
             tell=tell or self.told.append,
         )
 
-    def caution(
-        self, node_store: NodeStore, *, read_only: bool = True, yes: bool = False, on_event: bool = False
-    ) -> Caution:
+    def caution(self, node_store: NodeStore, *, read_only: bool = True, yes: bool = False) -> Caution:
         return Caution(
             brake=Brake(approvals=node_store.approved(read_only=read_only)),
             gate=Gate(self.ceph.known, self.ceph.health),
             paused=lambda: self.paused() or self.orders.paused(self.now),
             rounds=None if yes else self.rounds,
             sure=yes,
-            on_event=on_event,
         )
 
     # --- what people do

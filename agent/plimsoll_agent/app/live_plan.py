@@ -12,12 +12,11 @@ from plimsoll_agent.model.clusters import Clusters
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.model.usage import BUSY
-from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.policy.sources.cinder import per_gib
 from plimsoll_agent.reconcile.observe import Observation, observe
-from plimsoll_agent.reconcile.outcome import Outcome, Scope
-from plimsoll_agent.reconcile.run import by_sources, gated, planned
+from plimsoll_agent.reconcile.outcome import Scope
+from plimsoll_agent.reconcile.run import Considered, by_sources, gated, planned
 from plimsoll_agent.reconcile.savings import shares
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.top.keys import Explained
@@ -38,15 +37,15 @@ class LivePlan:
         try:
             context = self._context()
             observation = _observed(sample, context.caution.gate.clusters)
-            situation, outcomes = self._decided(context, observation, self._scope)
+            plan = self._decided(context, observation, self._scope)
         except PlimsollError as error:
             return Planned(complaint=f"desired limits unknown: {error}")
         return Planned(
-            outcomes={outcome.disk.key: outcome for outcome in outcomes},
+            outcomes={outcome.disk.key: outcome for outcome in plan.outcomes},
             complaint=context.complaint,
             mode=self._settings.mode if context.caution.paused() is None else "writes paused",
-            saved={outcome.disk.key: each for outcome in outcomes if (each := shares(outcome, situation.accounts))},
-            ceilings={o.disk.key: its for o in outcomes if (its := ceilings_of(o, situation))},
+            saved={o.disk.key: each for o in plan.outcomes if (each := shares(o, plan.situation.accounts))},
+            ceilings={o.disk.key: its for o in plan.outcomes if (its := ceilings_of(o, plan.situation))},
         )
 
     def explained(self, sample: Sample, guest: str, key: str, hypervisor: Hypervisor) -> Explained:
@@ -64,15 +63,15 @@ class LivePlan:
             disks=(*(disk for disk in others.disks if disk.guest.uuid != guest), *fresh.disks),
             unreachable=(*(each for each in others.unreachable if each.guest.uuid != guest), *fresh.unreachable),
         )
-        situation, outcomes = self._decided(context, observation, scope)
+        plan = self._decided(context, observation, scope)
         for unreachable in fresh.unreachable:
             raise NotFound(guest_words(unreachable))
-        outcome = next((each for each in gated(context.caution.gate, outcomes) if each.disk.key == key), None)
+        outcome = next((each for each in gated(context.caution.gate, plan) if each.disk.key == key), None)
         if outcome is None:
             raise NotFound("the disk is no longer attached")
-        rows = explain.rows(outcome, situation, Record(state_of(self._settings).record))
+        rows = explain.rows(outcome, plan.situation, Record(state_of(self._settings).record))
         head = (*context.complaint.splitlines(), explain.head(outcome.disk))
-        disk, at = outcome.disk, situation.now
+        disk, at = outcome.disk, plan.situation.now
         return Explained(
             title=f"plimsoll disk explain {disk.guest.name} {disk.target}   {at:%H:%M:%S}Z", head=head, rows=rows
         )
@@ -80,10 +79,8 @@ class LivePlan:
     def _context(self) -> PassContext:
         return pass_context(self._settings, read_only=True)
 
-    def _decided(
-        self, context: PassContext, observation: Observation, scope: Scope
-    ) -> tuple[Situation, list[Outcome]]:
-        plan = planned(
+    def _decided(self, context: PassContext, observation: Observation, scope: Scope) -> Considered:
+        return planned(
             observation,
             self._scope,
             scope,
@@ -93,7 +90,6 @@ class LivePlan:
             notes=context.notes,
             caution=context.caution,
         )
-        return plan.situation, plan.outcomes
 
 
 def _observed(sample: Sample, clusters: Clusters) -> Observation:

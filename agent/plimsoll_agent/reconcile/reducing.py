@@ -177,11 +177,6 @@ def own_of(outcome: Outcome) -> Own | None:
 
 
 def _aim(outcome: Outcome, situation: Situation, *, congested: bool = True) -> _Aim | None:
-    change = outcome.change
-    if change is not None and change.reduction is not None and outcome.result.kind is Kind.PLANNED:
-        return _Aim(
-            of=change.unreduced, limits=change.after, x=change.reduction.x, ceilings=change.reduction.ceilings
-        )
     own = own_of(outcome)
     return None if own is None else _reduced(outcome.disk, own, situation, congested=congested)
 
@@ -281,8 +276,6 @@ def _aimed(outcome: Outcome, aim: _Aim, situation: Situation) -> Outcome:
     is_planned = change is not None and outcome.result.kind is Kind.PLANNED
     in_force = disk.in_force
     if not isinstance(in_force, Limits) or (not aim.is_reduced and disk.reduced is None):
-        return outcome
-    if change is not None and change.reduction is not None and is_planned and change.after == aim.limits:
         return outcome
     reduction = _reduction(disk, aim, situation)
     outcome = replace(outcome, reduced_by=reduction.reason if aim.is_reduced else None)

@@ -113,7 +113,7 @@ def run_pass(
         stopwatch.ended("decide")
         healthy = frozenset[str]()
         if mode is not Mode.OBSERVE:  # in mode observe nothing is written, so no cluster is asked
-            outcomes = gated(caution.gate, outcomes, situation, others=decider.restores)
+            outcomes = gated(caution.gate, plan, others=decider.restores)
             healthy = _healthy(caution.gate, outcomes)
             if mode is Mode.ENFORCE:
                 outcomes = _locked(outcomes, node_store, notes)
@@ -242,6 +242,8 @@ class Considered:
     situation: Situation
     seen: Observation
     outcomes: list[Outcome]
+    own: list[Outcome]
+    """The same before limits are reduced, or restored."""
     found: tuple[LargeChange, ...]
     """The changes that the brake counted."""
     of: int
@@ -325,7 +327,7 @@ def _considered(
     of = len(outcomes)
     observation, outcomes = _in_scope(scope, observation, outcomes)
     reduces = mode is not Mode.OBSERVE and pause is None
-    outcomes = some_deferred(outcomes, situation, caution, pause, stop)
+    outcomes = own = some_deferred(outcomes, situation, caution, pause, stop)
     if reduces:
         ceilings = situation.ceilings
         if scope.everything and decider.lasting and ceilings.how is not Split.STAY:
@@ -342,6 +344,7 @@ def _considered(
         situation=situation,
         seen=observation,
         outcomes=outcomes,
+        own=own,
         found=changes,
         of=of,
         stop=stop,
@@ -412,19 +415,19 @@ def _in_scope(
     return observation, [each for each in outcomes if meant(each.disk.guest)]
 
 
-def gated(
-    gate: Gate, outcomes: Sequence[Outcome], situation: Situation | None = None, *, others: bool = True
-) -> list[Outcome]:
+def gated(gate: Gate, plan: Considered, *, others: bool = True) -> list[Outcome]:
     """The outcomes, with planned changes deferred by the health gate, which asks their clusters.
 
-    With a ``situation`` these disks' limits of before are reduced under congestion in place of the new ones, if
-    ``others`` than those that change follow it.
+    These disks' limits of before are reduced under congestion in place of the new ones, if ``others`` than those that
+    change follow it. That may be another reduction for the rest of their groups.
     """
-    changes = [o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
+    changes = [o.change for o in plan.outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
     reasons = gate.keeps(changes)
-    results = [deferred(o, reasons.get(o.disk.key)) for o in outcomes]
-    if situation is not None and reasons:
-        results = judged(with_reductions(results, situation, others=others))
+    results = [deferred(o, reasons.get(o.disk.key)) for o in plan.outcomes]
+    if reasons:
+        pairs = zip(plan.own, results, strict=True)
+        again = [o if o.result.kind is Kind.DEFERRED else own for own, o in pairs]
+        results = judged(with_reductions(again, plan.situation, others=others))
     return withheld(results)
 
 

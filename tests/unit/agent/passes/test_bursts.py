@@ -255,6 +255,14 @@ def test_a_restore_gives_back_no_more_of_a_burst_than_what_is_saved(partly: Burs
     assert partly.disk.actual == replace(BOTH, total_iops_sec_max_length=30)
 
 
+def test_nor_does_one_while_a_raise_waits_for_the_cluster(partly: Bursting) -> None:
+    partly.run()
+    partly.node.rules = Rules(default=replace(BOTH, total_bytes_sec=2**21), rules=partly.node.rules.rules)
+    partly.node.following, partly.node.ceph.raised = Following(), ("SLOW_OPS",)
+    assert kinds(partly.run()) == ["changed"]
+    assert partly.disk.actual == replace(BOTH, total_iops_sec_max_length=30)
+
+
 def test_a_killed_pass_that_reduced_and_shortened_is_no_external_change(
     partly: Bursting, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
-from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.rules.model import Match, Rule, Rules, UnderCongestion
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.actual import actual
 from plimsoll_agent.store.node_store import NodeStore
@@ -638,6 +638,15 @@ def test_under_congestion_the_lower_of_both_counts(tmp_path: Path) -> None:
     node.following = at(0.9)
     node.period()
     assert node.iops() == [750, 750]
+
+
+def test_the_reason_has_no_factor_of_a_congestion_that_leaves_the_limit(tmp_path: Path) -> None:
+    floor = Rule(name="all", match=Match(), congestion=UnderCongestion(GOLD))
+    node = Daemon(tmp_path, guest(1, a_volume(1)), guest(2, a_volume(2)), rules=rules(GOLD, floor))
+    node.following = at(0.5)
+    report = node.period()
+    assert node.iops() == [750, 750]
+    assert [each.reduced_by.facts["x"] for each in report.outcomes if each.reduced_by] == [1, 1]
 
 
 def test_no_burst_is_written_while_disks_share(tmp_path: Path) -> None:

@@ -90,8 +90,10 @@ def test_a_disk_is_reduced_without_burst_and_restored(node: Node) -> None:
     (change,) = changes(node.run())
     assert (change.direction, change.after) == (Direction.RESTORE, Limits(total_iops_sec=2700))
     node.following = at(1)
-    (change,) = changes(node.run())
+    report = node.run()
+    (change,) = changes(report)
     assert (change.direction, change.after) == (Direction.RESTORE, GOLD)
+    assert [each.reduced_by for each in report.outcomes] == [None]
     assert node.disk(1).actual == GOLD
     assert entry(node) == (GOLD, GOLD, None)
     assert [each.unreduced for each in node.memory.values()] == [None]
@@ -148,6 +150,11 @@ def test_a_new_desired_limit_is_recorded_and_remembered_whole(reduced: Node) -> 
         '{"total_iops_sec": 3000, "total_iops_sec_max": 6000}',
         '{"total_iops_sec": 2000}',
     )
+
+
+def test_a_change_of_a_disk_that_is_not_reduced_is_no_end_of_a_reduction(reduced: Node) -> None:
+    reduced.hypervisor.by_uuid[uuid_of(2)] = guest(2, a_volume(2, pool="hdd"))
+    assert [(change.after, change.reduction) for change in changes(reduced.run())] == [(GOLD, None)]
 
 
 def test_the_record_has_one_entry_a_pass_and_class_and_no_change(tmp_path: Path) -> None:
@@ -468,6 +475,18 @@ def test_a_group_that_a_disk_of_another_kind_is_in_is_not_reduced(tmp_path: Path
     there.xml = domain_xml(there).replace("</devices>", f"{IN_A_GROUP}</devices>")
     node.following = at(0.5)
     assert (kinds(node.run()), node.disk(1).actual) == (["in-sync"], GROUP)
+
+
+def test_a_group_stays_reduced_while_a_member_that_is_to_leave_it_waits_for_the_cluster(tmp_path: Path) -> None:
+    leaver = Rule(name="gold", match=Match(pool=("vms",)), limits=GOLD, override=True)
+    node = Node(tmp_path, guest(1, a_volume(1), a_volume(2)), rules=rules(GROUP, leaver))
+    node.run()
+    node.following = at(0.5)
+    node.run()
+    node.disk(1, "vdb").pool, node.ceph.raised = "vms", ("SLOW_OPS",)
+    for _ in range(2):
+        assert kinds(node.run()) == ["in-sync", "deferred"]
+        assert {disk.actual.total_iops_sec for disk in node.disks()} == {500}
 
 
 def test_a_group_over_two_device_classes_is_not_reduced_and_other_disks_of_its_guest_are(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_all_guests_that_answer_are_written_to_while_one_of_four_calls_is_free(
     assert len(not_sent) == 6 - written - len(hung)
 
 
-def test_a_write_that_is_not_answered_is_unknown_and_settled_by_the_next_pass(node: Node) -> None:
+def test_a_write_that_is_not_answered_is_unknown_and_settled_by_the_next_pass_that_sees_the_guest(node: Node) -> None:
     first = node.hypervisor.by_uuid[UUIDS[1]]
 
     def stall() -> None:
@@ -264,7 +264,11 @@ def test_a_write_that_is_not_answered_is_unknown_and_settled_by_the_next_pass(no
     assert kinds(report) == ["unknown", "failed", "changed", "changed"]
     assert [row[0] for row in node.recorded("result")] == ["timed-out", "not-sent", "done", "done"]
 
-    first.trouble = None
+    first.xml = "<domain>"
+    assert [each.guest.uuid for each in node.run().unreachable] == [UUIDS[1]]
+    assert node.recorded("result")[0] == ("timed-out",)
+
+    first.trouble = first.xml = None
     first.disks["vda"].actual = DEFAULT  # QEMU came round and did it after all
     node.run()
     assert [row[0] for row in node.recorded("result")] == ["took", "not-sent", "done", "done", "done"]
