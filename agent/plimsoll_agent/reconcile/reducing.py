@@ -166,7 +166,7 @@ def with_reductions(outcomes: Sequence[Outcome], situation: Situation, *, others
 def own_of(outcome: Outcome) -> Own | None:
     """What the disk has without a reduction; None where plimsoll neither reduces nor restores it."""
     disk, target, kind = outcome.disk, outcome.decision.written, outcome.result.kind
-    if disk.filters or not isinstance(disk.actual, Limits):
+    if not isinstance(disk.actual, Limits):
         return None
     if kind in (Kind.PLANNED, Kind.IN_SYNC) and isinstance(target, Desired):
         return Own(target.limits, target.whole, target)

@@ -198,6 +198,7 @@ def test_nothing_is_raised_while_a_limit_cannot_be_lowered_that_was_to_make_room
         'project_ceiling of rule "team" has no room: deferred until vda of instance-00000002 is lowered'
     )
     assert second.kind is Kind.FAILED
+    assert sorted(node.told, key=lambda each: each.disk.key) == list(report.outcomes), "each is told once"
     (shared,) = node.state.load_ceilings()[0].values()
     assert [part["total_iops_sec"] for part in shared.parts.values()] == [750, 750]
     assert shared == next(iter(report.situation.ceilings.shared.values()))

@@ -291,7 +291,10 @@ class Upgraded(Bench):
         return [(self.hypervisor.by_uuid[uuid].name, target) for uuid, target, _ in self.hypervisor.writes]
 
     def results(self) -> list[tuple[Kind, Code]]:
-        return [(each.result.kind, each.result.reason.code) for each in self.apply(targets=("vda", "vdb"))]
+        self.told.clear()
+        outcomes = self.apply(targets=("vda", "vdb"))
+        assert sorted(self.told, key=lambda each: each.disk.key) == outcomes, "each is told once, as it stands"
+        return [(each.result.kind, each.result.reason.code) for each in outcomes]
 
 
 def test_under_another_version_nothing_is_written_after_a_write_that_does_not_read_back() -> None:
