@@ -305,6 +305,16 @@ def test_an_approval_of_a_revision_counts_for_no_later_one(tmp_path: Path) -> No
     assert ([each.digest for each in memory.brake.let_through], memory.brake.stopped) == ([CCC], None)
 
 
+def test_a_cut_of_limits_that_were_right_from_the_start_and_got_lost_is_no_first_limit(tmp_path: Path) -> None:
+    right = replace(of_bronze(3000), override=True)
+    node = Node(tmp_path, guest(1, a_volume(1, BRONZE, pool="bronze")), rules=Rules(rules=(right,), revision=AAA))
+    node.run()
+    assert [(each.enforced, each.applied) for each in node.memory.values()] == [(True, None)]
+    set_by_hand(node.disk(1), Limits())
+    node.rules = Rules(rules=(replace(right, limits=iops(300)),), revision=BBB)
+    assert stopped(node.run()) == (1, 1)
+
+
 # --- an edit that is stopped stays stopped
 
 
