@@ -422,11 +422,21 @@ def test_a_factor_that_cannot_be_saved_reduces_nothing(node: Node, monkeypatch: 
     assert node.disk(1).actual == GOLD
 
 
-def test_the_first_pass_of_the_target_of_a_migration_restores(reduced: Node, tmp_path: Path) -> None:
+def migrated(reduced: Node, directory: Path, limits: Limits) -> Node:
+    """The target of its guest, whose disk has these limits there."""
     marks = next(iter(reduced.hypervisor.by_uuid.values())).marks
     assert ' reduced="yes"' in str(marks)
-    target = Node(made(tmp_path / "target"), guest(1, a_volume(1, LOWER)), rules=rules())
+    target = Node(made(directory / "target"), guest(1, a_volume(1, limits)), rules=rules())
     next(iter(target.hypervisor.by_uuid.values())).marks = marks
+    return target
+
+
+def test_the_target_of_a_migration_takes_no_limits_of_others_for_reduced_ones(reduced: Node, tmp_path: Path) -> None:
+    assert codes(migrated(reduced, tmp_path, Limits(total_iops_sec=9000)).run()) == [Code.FOREIGN_LIMIT]
+
+
+def test_the_first_pass_of_the_target_of_a_migration_restores(reduced: Node, tmp_path: Path) -> None:
+    target = migrated(reduced, tmp_path, LOWER)
     target.ceph.raised = ("SLOW_OPS",)
     (change,) = changes(target.run())
     assert (change.direction, target.disk(1).actual) == (Direction.RESTORE, GOLD)
