@@ -581,7 +581,7 @@ def test_slow_ops_of_a_monitor_outside_the_quorum_are_reported_and_tell_nothing_
 def test_of_who_stands_out_with_delayed_requests_it_is_said_what_these_may_wait_for(
     tmp_path: Path, osds: list[int], state: str, words: list[str]
 ) -> None:
-    tree = Tree({osd: CrushBucket((("root", "default"), ("host", f"h{osd // 4}"))) for osd in range(80)})
+    tree = Tree(bucket_of={osd: CrushBucket((("root", "default"), ("host", f"h{osd // 4}"))) for osd in range(80)})
     text = "".join(
         f"2024-03-27T18:{minute}:00.120000+0000 osd.{osd} (osd.{osd}) 1 : cluster [WRN]"
         f" {sums(4 // len(osds)).replace('delayed', state)}\n" for minute in range(10, 20) for osd in osds
