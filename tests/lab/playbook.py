@@ -53,11 +53,14 @@ class Played:
 
     @property
     def failures(self) -> dict[str, str]:
-        """What each host that failed says of it: of a loop, the first item's that did."""
+        """What each host that failed says of it: of a loop, the first item's that did.
+
+        With ansible-core 2.21 the JSON of a loop's items does not say that they failed, or were skipped.
+        """
         found = {}
         for _, host, result in self.results:
             if result.get("failed") or result.get("unreachable"):
-                items = [item for item in result.get("results", ()) if item.get("failed")]
+                items = [item for item in result.get("results", ()) if item.get("failed", "exception" in item)]
                 found[host] = (items or [result])[0].get("msg", "")
         return found
 
@@ -69,7 +72,7 @@ class Played:
             if not result.get("action", "").endswith("debug"):
                 continue
             for one in result.get("results", [result]):
-                if not one.get("skipped"):
+                if "skip_reason" not in one:
                     told = one["msg"]
                     said += told if isinstance(told, list) else [told]
         return said
