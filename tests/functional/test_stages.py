@@ -17,7 +17,7 @@ from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.stages import StageCheck, Stages, position
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS
+from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS, BlockingCheck
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.region.stages import findings
 from tests.functional import cloudserver
@@ -102,8 +102,22 @@ FAILED = f'{metrics.DISKS}{{{N1},volume_type="gold",state="failed"'
 AT_LIMIT = f"{metrics.DISKS_AT_LIMIT}{{{N1}"
 LEFT_ALONE_AT_LIMIT = f"{metrics.DISKS_LEFT_ALONE_AT_LIMIT}{{{N1}"
 REVERTS = f"{metrics.EXTERNAL_CHANGES_REVERTED_TOTAL}{{{N1}"
-OSDS: Region = {f'ceph_osd_up{{cluster="c",ceph_daemon="osd.{number}"': always(1) for number in range(200)}
-ONE_OSD = 'ceph_osd_up{cluster="c",ceph_daemon="osd.7"'
+OSDS: Region = {
+    f'ceph_osd_{what}{{cluster="c",ceph_daemon="osd.{number}"': always(1)
+    for what in ("up", "in")
+    for number in range(200)
+}
+
+
+def osds(*down: int, out: Iterable[int] = ()) -> Region:
+    states = (("up", (*down, *out)), ("in", out))
+    return OSDS | {
+        f'ceph_osd_{what}{{cluster="c",ceph_daemon="osd.{number}"': always(0)
+        for what, those in states
+        for number in those
+    }
+
+
 NO, UNKNOWN = False, None
 CASES: Mapping[str, tuple[Callable[[Region], Region], Mapping[StageCheck, bool | None]]] = {
     "all-is-well": (lambda region: region, {}),
@@ -144,8 +158,16 @@ CASES: Mapping[str, tuple[Callable[[Region], Region], Mapping[StageCheck, bool |
     "no-count-of-failures": (but(FAILED, None), {StageCheck.WRITES: UNKNOWN}),
     "slow-requests": (but('name="SLOW_OPS"', since(1, at=120)), {StageCheck.HEALTH: NO}),
     "one-osd-of-200-down": (
-        lambda region: but('name="OSD_DOWN"', always(1))(region) | OSDS | {ONE_OSD: always(0)},
+        lambda region: but('name="OSD_DOWN"', always(1))(region) | osds(7),
         {},
+    ),
+    "one-osd-down-and-nine-dead-ones-out": (
+        lambda region: but('name="OSD_DOWN"', always(1))(region) | osds(7, out=range(8, 17)),
+        {},
+    ),
+    "three-osds-of-200-down": (
+        lambda region: but('name="OSD_DOWN"', always(1))(region) | osds(7, 8, 9),
+        {StageCheck.HEALTH: NO},
     ),
     "osds-down-and-not-counted": (
         but('name="OSD_DOWN"', always(1)),
@@ -179,7 +201,7 @@ def lines_of(
     for name, series in regions.items():
         for key, values in series.items():
             metric, _, labels = key.partition("{")
-            for job in jobs if metric.startswith("plimsoll") else ("ceph",):
+            for job in jobs if metric.startswith("plimsoll") else ("ceph", "ceph-again"):
                 own = f'{labels.replace("APPROVAL", digest(name)[:16])},region="{name}",job="{job}"'
                 lines.setdefault(metric, []).extend(
                     f"{metric}{{{own}}} {value!r} {start + second}"
@@ -223,6 +245,18 @@ def test_a_condition_holds_only_where_prometheus_proves_it(judging: Served, case
     if case == "no-node-has-it":
         expected[StageCheck.HEALTH] = told[StageCheck.HEALTH]  # Ceph's is not by node
     assert told == expected, [one.detail for one in result]
+
+
+def test_osds_that_are_down_are_counted_once_and_those_that_are_out_not(judging: Served) -> None:
+    prometheus = Prometheus(judging.url, token_file=None, ca_file=None, deadline=60)
+    prometheus.as_of(NOW)
+    for case, words in (
+        ("one-osd-down-and-nine-dead-ones-out", "OSD_DOWN (1 of 200 OSDs)"),
+        ("three-osds-of-200-down", "OSD_DOWN (3 of 200 OSDs)"),
+    ):
+        checks = [BlockingCheck.read("OSD_DOWN > 0.1%")]
+        *_, health = findings(approval(case), checks, prometheus.now, prometheus.query, lambda: prometheus.warnings)
+        assert (health.condition, health.detail) == (StageCheck.HEALTH, f"Ceph reports {words}")
 
 
 def test_an_answer_that_is_no_answer_or_half_of_one_proves_nothing(judging: Served) -> None:

@@ -15,7 +15,8 @@ from plimsoll_agent.util.frozen import frozen
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 """The name of a label."""
 REGION, INSTANCE = "region", "instance"
-_BETWEEN = "/"
+BETWEEN = "/"
+"""Between the values of several labels in the name of a region."""
 # Compiled at the first query: each pass imports this.
 _WORD = r'(?as)"(?:[^"\\]|\\.)*"|[0-9][\w.]*|[a-zA-Z_:][\w:]*|\s+|=~|!~|!=|.'
 _LISTS = ("by", "without", "on", "ignoring", "group_left", "group_right")
@@ -69,7 +70,7 @@ class SiteLabels:
 
     def _equal(self, region: str) -> str:
         """Matchers for a region; with fewer values than labels for all whose name begins so."""
-        values = region.split(_BETWEEN, len(self.region) - 1) if region else [""] * len(self.region)
+        values = region.split(BETWEEN, len(self.region) - 1) if region else [""] * len(self.region)
         pairs = zip(self.region, values, strict=False)
         return ",".join(f"{label}={json.dumps(value, ensure_ascii=False)}" for label, value in pairs)
 
@@ -81,7 +82,7 @@ class SiteLabels:
         result = {own.get(name, name): value for name, value in labels.items() if name not in self.of_targets}
         if any(name in labels for name in self.region):
             values = [labels.get(name, "") for name in self.region]
-            result[REGION] = _BETWEEN.join(values) if any(values) else ""
+            result[REGION] = BETWEEN.join(values) if any(values) else ""
         if self.instance in labels:
             result[INSTANCE] = labels[self.instance]
         return result

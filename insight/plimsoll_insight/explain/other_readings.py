@@ -12,7 +12,7 @@ from plimsoll_insight.explain.guests import FoundGuest, Stay
 from plimsoll_insight.explain.series import DISK, PLACE, Over, by_node, finite, only, whole_number, within
 from plimsoll_insight.explain.slowness import LEAST_OF_TYPE, usual_of
 from plimsoll_monitoring.promql import OBSERVED_LATE, any_of, braces, each, equal, fresh, quote, selector
-from plimsoll_monitoring.region.answers import Ask, NodeKey, TimeSeries, key_of, label
+from plimsoll_monitoring.region.answers import Ask, NodeKey, TimeSeries, key_of, label, may_be_of
 
 SLOW_CHECKS = ("PG_AVAILABILITY", "SLOW_OPS", "OSD_FULL", "POOL_FULL", "PG_*_FULL", "OSD_DOWN", "OSD_*_DOWN")
 """Ceph's checks that tell of stopped or slow requests: those of the health gate, and any OSD that is down."""
@@ -132,20 +132,19 @@ class OtherReadings:
         return self._pools[cluster, pool]
 
     def _is_of(self, line: TimeSeries, cluster: str) -> bool:
-        """Whether Ceph's mgr tells it of this cluster; a site may name regions by a label ``cluster``."""
+        """Whether Ceph's mgr tells it of this cluster."""
         if label(line, "cluster"):
             return label(line, "cluster") == cluster
-        return label(line, "region") in ("", self._guest.region, cluster)
+        return may_be_of(label(line, "region"), [self._guest.region], [cluster])
 
     def _checks(self, cluster: str) -> Callable[[float], tuple[str, ...] | None]:
         """By time the checks that were raised; by Ceph's mgr, of which a Prometheus may have several clusters."""
         if cluster not in self._health:
             active = f"({within('ceph_health_detail', self._step)}) == 1"
-            checks = [
-                line
-                for line in self._over(f"max by (name, region, cluster) {active}")
-                if self._is_of(line, cluster) and _tells(label(line, "name"))
+            every = [
+                line for line in self._over(f"max by (name, region, cluster) {active}") if self._is_of(line, cluster)
             ]
+            checks = [line for line in every if _tells(label(line, "name"))]
             statuses = [
                 line
                 for line in self._over("max by (region, cluster) (ceph_health_status)")
@@ -157,10 +156,15 @@ class OtherReadings:
 
             def checks_at(at: float) -> tuple[str, ...] | None:
                 labels = [label(line, "name") for line in checks if at in line.values]
-                if not labels and not any(at in line.values for line in statuses):
-                    # Of a node that cannot ask Ceph the gate is shut too: what Ceph itself tells is more.
-                    return (GATE,) if any(at in line.values for line in gates) else None
-                return tuple(labels)
+                if labels or all_known(at):
+                    return tuple(labels)
+                # Of a node that cannot ask Ceph the gate is shut too: what Ceph itself tells is more.
+                return (GATE,) if any(at in line.values for line in gates) else None
+
+            def all_known(at: float) -> bool:
+                """Where Ceph is not HEALTH_OK some check is raised: the mgr of Octopus and before tells of none."""
+                its = [line.values[at] for line in statuses if at in line.values]
+                return bool(its) and (not any(its) or any(at in line.values for line in every))
 
             self._health[cluster] = checks_at
         return self._health[cluster]

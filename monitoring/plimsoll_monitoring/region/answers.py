@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 
+from plimsoll_agent.monitor.site_labels import BETWEEN
 from plimsoll_agent.util.frozen import frozen
 
 
@@ -44,3 +45,18 @@ def key_of(series: Series | TimeSeries) -> NodeKey:
 
 def label(series: Series | TimeSeries, name: str) -> str:
     return series.labels.get(name, "")
+
+
+def may_be_of(region: str, regions: Collection[str], fsids: Collection[str]) -> bool:
+    """Whether Ceph's metrics of this region may be of one of ``regions``.
+
+    Its targets may have none of the labels of a region, or some, or in one named ``cluster`` the fsid.
+    """
+
+    def is_part(of: str) -> bool:
+        parts, others = region.split(BETWEEN), of.split(BETWEEN)
+        return len(parts) == len(others) and all(
+            part in ("", other, *fsids) for part, other in zip(parts, others, strict=True)
+        )
+
+    return not region or any(map(is_part, regions))

@@ -7,13 +7,14 @@ reached is compared with the same length of time before the approval was made, o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from plimsoll_agent.catalogue.orders import RegionApproval
 from plimsoll_agent.catalogue.stages import ConditionFinding, StageCheck, Stages
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.metrics import Metric
+from plimsoll_agent.monitor.site_labels import BETWEEN
 from plimsoll_agent.reconcile.health_gate import BlockingCheck, ClusterHealth
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
@@ -28,7 +29,7 @@ from plimsoll_monitoring.promql import (
     increase,
     sum_over_time,
 )
-from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
+from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label, may_be_of
 from plimsoll_probes.model.finding import BROKEN
 
 _DAY = 86400
@@ -136,9 +137,15 @@ def questions(case: StageCase) -> dict[str, str]:
         "gates": of_stage(gate),
         "ceph": "max by (region, cluster) (ceph_health_status)",
         "checks": "max by (region, cluster, name) (ceph_health_detail) == 1",
-        "osds": "count by (region, cluster) (ceph_osd_up)",
-        "osds_down": "count by (region, cluster) (ceph_osd_up == 0)",
+        "osds": _number_of_osds("ceph_osd_up"),
+        # OSD_DOWN is of those that are in: one that is out may be dead for months.
+        "osds_down": _number_of_osds("ceph_osd_up == 0 and ceph_osd_in == 1"),
     }
+
+
+def _number_of_osds(series: str) -> str:
+    """Each once, of which a pair of Prometheuses may have several series."""
+    return f"count by (region, cluster) (group by (region, cluster, ceph_daemon) ({series}))"
 
 
 def judged(case: StageCase, answers: Answers) -> tuple[ConditionFinding, ...]:
@@ -259,11 +266,18 @@ def _health(case: StageCase, answers: Answers) -> ConditionFinding:
     if gates := {key_of(one) for one in answers["gates"] if one.known != 0}:
         return ConditionFinding(StageCheck.HEALTH, False, f"the health gate is shut on {_names(gates)}")
     regions = {region for region, _ in nodes}
-    clusters = {_cluster(one): one.known for one in _of_regions(answers["ceph"], regions)}
-    if absence := _absence_of_ceph(clusters, answers["gates"]):
+    fsids = {label(one, "cluster") for one in answers["gates"]} - {""}
+
+    def of_stage(name: str) -> list[Series]:
+        return [one for one in answers[name] if may_be_of(label(one, "region"), regions, fsids)]
+
+    clusters = {_cluster(one, fsids): one.known for one in of_stage("ceph")}
+    if absence := _absence_of_ceph(clusters, fsids):
         return ConditionFinding(StageCheck.HEALTH, None, absence)
-    names_of = _names_by_cluster(_of_regions(answers["checks"], regions))
-    osds, down = ({_cluster(one): one.known for one in answers[name]} for name in ("osds", "osds_down"))
+    names_of: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in of_stage("checks"):
+        names_of[_cluster(one, fsids)].append(label(one, "name"))
+    osds, down = ({_cluster(one, fsids): one.known for one in answers[name]} for name in ("osds", "osds_down"))
     for cluster, names in names_of.items():
         count = down.get(cluster)
         health = ClusterHealth(
@@ -282,35 +296,26 @@ def _health(case: StageCase, answers: Answers) -> ConditionFinding:
     return ConditionFinding(StageCheck.HEALTH, True, "Ceph reports no check that blocks")
 
 
-def _absence_of_ceph(clusters: Mapping[tuple[str, str], float | None], gates: Iterable[Series]) -> str | None:
-    """Why nothing is known of a cluster: a node has a gate for each one of its disks."""
+def _absence_of_ceph(clusters: Mapping[tuple[str, str], float | None], fsids: Collection[str]) -> str | None:
+    """Why nothing is known of a cluster of the stage's disks."""
     if not clusters or None in clusters.values():
         return "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr"
-    fsids = {fsid for _, fsid in clusters}
-    missing = {label(one, "cluster") for one in gates} - {"", *fsids}
-    # Without the label it is of any cluster.
-    if not missing or "" in fsids:
+    present = [fsid for _, fsid in clusters]
+    missing = sorted({*fsids} - {*present})
+    # Without the label it is of any cluster, but of one only.
+    if len(missing) <= present.count(""):
         return None
-    return f"no ceph_health_status with the label cluster of {', '.join(sorted(missing))}, where the stage has disks"
+    return f"no ceph_health_status with the label cluster of {', '.join(missing)}, where the stage has disks"
 
 
 _JUDGES = (_arrived, _at_limit, _verdicts, _reverts, _writes, _health)
 
 
-def _of_regions(series: Iterable[Series], regions: Collection[str]) -> Iterator[Series]:
-    """A site may scrape Ceph without the label of a region, or name regions by a label ``cluster``."""
-    return (one for one in series if label(one, "region") in {"", *regions})
-
-
-def _names_by_cluster(checks: Iterable[Series]) -> dict[tuple[str, str], list[str]]:
-    names: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in checks:
-        names[_cluster(one)].append(label(one, "name"))
-    return names
-
-
-def _cluster(series: Series) -> tuple[str, str]:
-    return label(series, "region"), label(series, "cluster")
+def _cluster(series: Series, fsids: Collection[str]) -> tuple[str, str]:
+    """Its region and its fsid, which is in the region where the site names regions by a label ``cluster``."""
+    region = label(series, "region")
+    within = next((part for part in region.split(BETWEEN) if part in fsids), "")
+    return region, label(series, "cluster") or within
 
 
 def _nodes(answer: Iterable[Series]) -> set[NodeKey]:

@@ -363,6 +363,42 @@ def test_checks_of_other_clusters_and_checks_that_tell_of_no_request_do_not_coun
     assert {one.raised for one in unknown.evidence.intervals} == {None}
 
 
+def test_an_unhealthy_cluster_whose_mgr_tells_of_no_check_is_unknown() -> None:
+    """The mgr of Octopus and before has no ``ceph_health_detail``: HEALTH_ERR without a check is not all well."""
+    ill, gate, other = NOW - 7200, NOW - 3600, NOW - 1800
+    disk, _ = explained(
+        {
+            "plimsoll_disk_info": [on("n", always(1), cluster="c")],
+            "ceph_health_status": [TimeSeries({"cluster": "c"}, {at: 2.0 if at >= ill else 0.0 for at in TIMES})],
+            "ceph_health_detail": [
+                TimeSeries({"name": "POOL_NEAR_FULL", "cluster": "c"}, always(1, other)),
+                TimeSeries({"name": "POOL_NEAR_FULL", "cluster": "other"}, always(1)),
+            ],
+            "plimsoll_health_gate_shut": [TimeSeries({}, always(1, gate))],
+        }
+    )
+
+    def expected(at: float) -> tuple[str, ...] | None:
+        if at < ill or at >= other:
+            return ()
+        return None if at < gate else ("health gate of plimsoll",)
+
+    assert {one.at: one.raised for one in disk.evidence.intervals} == {at: expected(at) for at in TIMES}
+
+
+@pytest.mark.parametrize("region", ["", "r1", "c"])
+def test_checks_without_the_label_of_a_cluster_are_of_a_region_that_may_be_the_guests(region: str) -> None:
+    for name, raised in ((region, ("SLOW_OPS",)), ("r2", None)):
+        disk, _ = explained(
+            {
+                "plimsoll_disk_info": [on("n", always(1), cluster="c")],
+                "ceph_health_detail": [TimeSeries({"name": "SLOW_OPS", "region": name}, always(1))],
+                "ceph_health_status": [TimeSeries({"region": name}, always(1))],
+            }
+        )
+        assert {one.raised for one in disk.evidence.intervals} == {raised}
+
+
 def test_a_health_gate_counts_where_ceph_itself_tells_nothing_and_of_fresh_nodes() -> None:
     """It is shut too on a node that cannot ask Ceph, and for ever on one whose passes have stopped."""
     asked = list[str]()

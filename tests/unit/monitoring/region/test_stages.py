@@ -80,6 +80,7 @@ WELL: dict[str, list[Series]] = {
     "osds": [Series({"cluster": "c"}, 1000)],
     "osds_down": [Series({"cluster": "c"}, 10)],
 }
+GATES_OF_TWO = [Series({**one, "cluster": cluster}, 0) for one in (A, B) for cluster in ("c", "d")]
 GOOD = {
     StageCheck.ARRIVED: "2 nodes have it",
     StageCheck.AT_LIMIT: "touched disks were at their limits 10.0 % of the time, 5.0 % before",
@@ -136,6 +137,14 @@ OTHERS: list[tuple[StageCheck, bool | None, str, dict[str, list[Series]]]] = [
     (StageCheck.HEALTH, None, "no ceph_health_status with the label cluster of c, where the stage has disks",
      {"ceph": [Series({"cluster": "other"}, 0)]}),
     (StageCheck.HEALTH, True, "Ceph reports no check that blocks", {"ceph": [Series({}, 0)], "checks": []}),
+    (StageCheck.HEALTH, None, "no ceph_health_status with the label cluster of c, d, where the stage has disks",
+     {"gates": GATES_OF_TWO, "ceph": [Series({}, 0)], "checks": []}),
+    (StageCheck.HEALTH, True, "Ceph reports no check that blocks",
+     {"gates": GATES_OF_TWO, "ceph": [Series({}, 0), Series({"cluster": "d"}, 0)], "checks": []}),
+    (StageCheck.HEALTH, True, "Ceph reports no check that blocks",
+     {"gates": GATES_OF_TWO, "ceph": [Series({"region": "c"}, 0), Series({"cluster": "d"}, 0)], "checks": []}),
+    (StageCheck.HEALTH, False, "Ceph reports SLOW_OPS",
+     {"ceph": [Series({"region": "c"}, 1)], "checks": [Series({"region": "c", "name": "SLOW_OPS"}, 1)]}),
 ]  # fmt: skip
 
 
