@@ -349,7 +349,8 @@ def series(names: SiteLabels = SiteLabels()) -> dict[str, list[Value]]:  # noqa:
         for daemon, rates in (("mds.a", (100, 30, 5)), ("mds.b", (50, 0, 0))):
             for what, rate in zip(("request", "forward", "exported_inodes"), rates, strict=True):
                 ceph.append(f'ceph_mds_{what}{{ceph_daemon="{daemon}"}} {step * STEP * rate}')
-        put(step, {"job": "ceph"}, ceph)
+        for job in ("ceph", "ceph-again"):
+            put(step, {"job": job}, ceph)
     maker = {"job": "node", names.region[0]: "north", names.instance: "maker:9100"}
     for step in range(LAST - 20, LAST + 1):
         stops = STOPS if step == LAST else ()

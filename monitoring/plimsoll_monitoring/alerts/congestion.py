@@ -84,7 +84,8 @@ less.
 Prometheus has another name in the place of the fsid in the label cluster of plimsoll's metrics: targets have a label
 cluster too. Name it in region_labels of [prometheus].
 {{{{- else if eq $labels.why "{Gap.OSDS_UNKNOWN}" -}}}}
-Light disks on c{its_class} are slow, and Prometheus has no ceph_osd_op_latency of its OSDs: compare osd_label in
+Light disks on c{its_class} are slow, and Prometheus has no ceph_osd_op_latency of its OSDs, or less than two values
+in two minutes: scrape Ceph's mgr, and since Reef ceph-exporter, every 60s or more often, and compare osd_label in
 [congestion] with the labels of ceph_osd_metadata.
 {{{{- else if eq $labels.why "{Gap.HEALTH_UNKNOWN}" -}}}}
 Light disks on c{its_class} are slow, and Ceph does not tell the publisher its health.

@@ -601,7 +601,13 @@ class RegionPanels:
     def cephfs(self) -> PanelRow:
         """In the names of Ceph's mgr; each rank has a daemon."""
         site, its = self.site, shared.ceph_series(self.its)
-        of_daemon, of_cluster = site.in_region("ceph_daemon"), site.in_region("cluster")
+        of_daemon, of_cluster = site.in_region("cluster", "ceph_daemon"), site.in_region("cluster")
+
+        def each_daemon(what: str) -> Query:
+            """Once, also where a pair of Prometheuses records it: of a sum it would be twice as much."""
+            expr = f"max by {of_daemon} (rate({its(f'ceph_mds_{what}', over=_RATE)}))"
+            return Query(expr, f"{{{{ceph_daemon}}}} {shared.ceph_legend(site)}")
+
         forwards, requests = (
             f"sum by {of_cluster} (rate({its(f'ceph_mds_{what}', over=_RATE)}))" for what in ("forward", "request")
         )
@@ -610,7 +616,7 @@ class RegionPanels:
                 "CephFS: requests of each MDS",
                 "Those that it forwarded count too. One rank with nearly all, while others idle, is for pins:"
                 " plimsoll mds watch says so.",
-                [Query(f"sum by {of_daemon} (rate({its('ceph_mds_request', over=_RATE)}))", "{{ceph_daemon}}")],
+                [each_daemon("request")],
                 Unit.OPERATIONS,
                 size=THIRD,
             ),
@@ -626,11 +632,7 @@ class RegionPanels:
             graph(
                 "CephFS: inodes that each MDS exports",
                 "A second, to other ranks. Directories that move once, when load begins, are as it should be.",
-                [
-                    Query(
-                        f"sum by {of_daemon} (rate({its('ceph_mds_exported_inodes', over=_RATE)}))", "{{ceph_daemon}}"
-                    )
-                ],
+                [each_daemon("exported_inodes")],
                 size=THIRD,
             ),
         )
