@@ -84,12 +84,16 @@ def lines() -> dict[str, list[str]]:
                 kind = {"volume_type": "archive" if pool == "cold" else "gold"}
                 series("plimsoll_pool_disks", lambda _: 3, 30, 600, **where, **kind)
                 series("plimsoll_pool_average_operations_per_second", lambda _: 500, 30, 600, **where, **kind)
-    for osd, (device_class, latency) in enumerate((("ssd", 0.008), ("hdd", 0.015))):
-        its = {"job": "ceph", "cluster": FSID, "ceph_daemon": f"osd.{osd}"}
-        series("ceph_osd_metadata", lambda _: 1, 30, 600, **its, device_class=device_class)
-        series("ceph_osd_op_latency_count", lambda at: 100.0 * (at - END + 600), 30, 600, **its)
-        each = lambda at, latency=latency: latency * 100 * (at - END + 600)  # noqa: E731
-        series("ceph_osd_op_latency_sum", each, 30, 600, **its)
+    slow, fast = (("ssd", 0.008), ("hdd", 0.015)), (("hdd", 0.0001), ("ssd", 0.0001))
+    for place, osds in (({"cluster": FSID}, slow), ({"region": "r1"}, slow), ({"region": "r2"}, fast)):
+        for osd, (device_class, latency) in enumerate(osds):
+            its = {"job": "ceph", **place, "ceph_daemon": f"osd.{osd}"}
+            series("ceph_osd_metadata", lambda _: 1, 30, 600, **its, device_class=device_class)
+            # Of Reef and later: from another target.
+            its["job"] = "ceph-exporter"
+            series("ceph_osd_op_latency_count", lambda at: 100.0 * (at - END + 600), 30, 600, **its)
+            each = lambda at, latency=latency: latency * 100 * (at - END + 600)  # noqa: E731
+            series("ceph_osd_op_latency_sum", each, 30, 600, **its)
     week, pool = 7 * 86400, {"region": "r1", "cluster": FSID, "pool": "volumes"}
     usual = lambda at: 0.002 if (END - at) // 300 % 5 == 0 else 0.004  # noqa: E731
     series("pool:plimsoll_light_latency_seconds:increase_5m", lambda at: 30000 * usual(at), 300, week, **pool)

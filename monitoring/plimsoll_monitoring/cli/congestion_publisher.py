@@ -172,7 +172,7 @@ class CongestionPublisher:
     def _measured(self, prometheus: Prometheus, pools: Pools) -> dict[ClassKey, MeasuredClass]:
         queries = congestion.questions(self._selection, self._settings.osd_label)
         answers = {name: prometheus.query(query) for name, query in queries.items()}
-        return congestion.measured(answers, pools, self._settings.osd_label)
+        return congestion.measured(answers, pools, self._settings.osd_label, self._selection.region)
 
     def _resumed(self, prometheus: Prometheus, keys: Iterable[ClassKey]) -> dict[ClassKey, ClassState]:
         """Where another machine left factors that this one has not published itself."""

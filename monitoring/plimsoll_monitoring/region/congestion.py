@@ -15,10 +15,11 @@ from plimsoll_agent.congestion.law import TUNING, ClassState, Signal
 from plimsoll_agent.congestion.published import LASTS, ClassKey, Factor, FactorFile, Gap
 from plimsoll_agent.congestion.signal import PoolKey
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.site_labels import BETWEEN, REGION
 from plimsoll_agent.rules.model import UUID
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_monitoring.promql import SeriesSelection, any_of, equal, increase, selector
-from plimsoll_monitoring.region.answers import Answers, Series, TimeSeries, key_of, label
+from plimsoll_monitoring.promql import SeriesSelection, any_of, braces, equal, increase, selector
+from plimsoll_monitoring.region.answers import Answers, Series, TimeSeries, key_of, label, may_be_of
 from plimsoll_monitoring.region.device_classes import ANY
 
 WINDOW = "2m"
@@ -71,21 +72,31 @@ def questions(selection: SeriesSelection, osd_label: str) -> dict[str, str]:
     nodes, by_pool = selection.matchers(), "sum by (cluster, pool)"
     average = metrics.POOL_AVERAGE["operations"]
     each_once = f"max by (region, instance, cluster, pool, volume_type) ({average}{nodes})"
-    of_osds = f"max by ({osd_label}, ceph_daemon, device_class) (ceph_osd_metadata)"
-    osds = {
-        name: f"sum by ({osd_label}, device_class) (rate(ceph_osd_op_latency_{name}[{WINDOW}])"
-        f" * on ({osd_label}, ceph_daemon) group_left (device_class) {of_osds})"
-        for name in ("sum", "count")
-    }
     return {
         "seconds": f"{by_pool} ({increase(metrics.LIGHT_LATENCY_SECONDS_TOTAL, nodes, WINDOW)})",
         "requests": f"{by_pool} ({increase(metrics.LIGHT_REQUESTS_TOTAL, nodes, WINDOW)})",
         "samples": f"max by (cluster, pool) (count_over_time({metrics.LIGHT_REQUESTS_TOTAL}{nodes}[{WINDOW}]))",
         "rate": f"{by_pool} ({each_once})",
         "types": f"group by (cluster, pool, volume_type) ({metrics.POOL_DISKS}{nodes})",
-        "osd_seconds": osds["sum"],
-        "osd_requests": osds["count"],
+        "osd_seconds": _osds("sum", osd_label),
+        "osd_requests": _osds("count", osd_label),
     }
+
+
+def _osds(name: str, osd_label: str) -> str:
+    """By the label, and where a cluster has none by its region: others may have OSDs of the same numbers."""
+
+    def joined(matchers: str, place: str) -> str:
+        classes = f"max by ({place}, ceph_daemon, device_class) (ceph_osd_metadata{matchers})"
+        return (
+            f"sum by ({place}, device_class) (rate(ceph_osd_op_latency_{name}{matchers}[{WINDOW}])"
+            f" * on ({place}, ceph_daemon) group_left (device_class) {classes})"
+        )
+
+    if osd_label == REGION:
+        return joined("", REGION)
+    present, absent = braces(f'{osd_label}!=""'), braces(equal(osd_label, ""))
+    return f"{joined(present, osd_label)} or {joined(absent, REGION)}"
 
 
 def usual_questions(selection: SeriesSelection, cluster: str, pools: Sequence[str]) -> dict[str, str]:
@@ -123,12 +134,14 @@ class MeasuredClass:
     """Not where no counter is of its cluster, and some have no fsid: a label of the target took its place."""
 
 
-def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, MeasuredClass]:
-    """Each class of these pools."""
+def measured(
+    answers: Answers, pools: Pools, osd_label: str, region: str | None = None
+) -> dict[ClassKey, MeasuredClass]:
+    """Each class of these pools; with a region, of its nodes."""
     own = {pool: classes[0] for pool, classes in pools.items() if len(classes) == 1}
     seconds, requests, rates = (_sums(answers[name], own) for name in ("seconds", "requests", "rate"))
     samples = {key: max(its) for key, its in _values(answers["samples"], own).items()}
-    osds = _of_osds(answers, osd_label, {cluster for cluster, _ in pools})
+    osds = _of_osds(answers, osd_label, {cluster for cluster, _ in pools}, region)
     names = {label(series, "cluster") for series in answers["samples"]} - {""}
     all_fsids = all(UUID.fullmatch(name) for name in names)
     types: dict[ClassKey, set[str]] = {}
@@ -165,22 +178,43 @@ def _values(answer: Iterable[Series], own: Mapping[PoolKey, str]) -> dict[ClassK
     return values
 
 
-def _of_osds(answers: Answers, osd_label: str, clusters: set[str]) -> dict[ClassKey, float]:
-    """Without that label the OSDs are those of the only cluster."""
-    only = next(iter(clusters)) if len(clusters) == 1 else ""
-
-    def by_class(name: str) -> dict[ClassKey, float]:
-        return {
-            (label(series, osd_label) or only, label(series, "device_class")): series.known
-            for series in answers[name]
-            if series.known is not None
-        }
-
-    seconds, requests = by_class("osd_seconds"), by_class("osd_requests")
+def _of_osds(answers: Answers, osd_label: str, clusters: set[str], region: str | None) -> dict[ClassKey, float]:
+    seconds, requests = (
+        _by_class(answers[name], osd_label, clusters, region) for name in ("osd_seconds", "osd_requests")
+    )
     for each in (seconds, requests):
         for cluster in {key[0] for key in each}:
             each[cluster, ANY] = sum(value for key, value in each.items() if key[0] == cluster)
     return {key: its / requests[key] for key, its in seconds.items() if requests.get(key)}
+
+
+def _by_class(
+    answer: Sequence[Series], osd_label: str, clusters: set[str], region: str | None
+) -> dict[ClassKey, float]:
+    """Without a cluster's name OSDs are those of the only cluster, if one region alone may have them."""
+    values: dict[ClassKey, float] = {}
+    nameless: dict[str, dict[str, float]] = {}
+    for series in answer:
+        if series.known is None:
+            continue
+        name, place = label(series, osd_label), label(series, "region")
+        device_class = label(series, "device_class")
+        cluster = next((part for part in (name, *place.split(BETWEEN)) if part in clusters), None)
+        if cluster is not None:
+            values[cluster, device_class] = series.known
+        elif (not name or osd_label == REGION) and _may_be_of(place, region):
+            nameless.setdefault(place, {})[device_class] = series.known
+    if not values and len(clusters) == 1:
+        (only,) = clusters
+        places = [region] if region in nameless else [*nameless]
+        if len(places) == 1:
+            values = {(only, device_class): value for device_class, value in nameless[places[0]].items()}
+    return values
+
+
+def _may_be_of(place: str, region: str | None) -> bool:
+    """``region`` may name fewer labels than the site has."""
+    return not region or may_be_of(place, [region], ()) or place.startswith(f"{region}{BETWEEN}")
 
 
 def objective(now: MeasuredClass, targets: Mapping[str, float]) -> float | None:

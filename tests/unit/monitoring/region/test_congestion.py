@@ -71,6 +71,44 @@ def test_a_half_answer_and_a_value_that_is_no_number_are_unknown_and_no_zero() -
     assert measured(answers, pools, "cluster") == {(FSID, "ssd"): MeasuredClass()}
 
 
+NORTH, SOUTH = "dc1/north", "dc1/south"
+
+
+@pytest.mark.parametrize(
+    ("places", "clusters", "osd_label", "region", "osds"),
+    [
+        ([{}], 1, "cluster", None, 0.001),
+        ([{"cluster": FSID}], 1, "cluster", None, 0.001),
+        ([{"cluster": "rook-ceph"}], 1, "cluster", None, None),
+        ([{"cluster": "rook-ceph"}, {}], 1, "cluster", None, 0.002),
+        ([{}], 2, "cluster", None, None),
+        # Of a Prometheus with two regions.
+        ([{"region": SOUTH}, {"region": NORTH}], 1, "cluster", None, None),
+        ([{"region": SOUTH}, {"region": NORTH}], 1, "cluster", NORTH, 0.002),
+        ([{"region": SOUTH}, {"region": NORTH}], 1, "cluster", "dc1", None),
+        ([{"region": SOUTH}, {"region": "dc2/west"}], 1, "cluster", "dc1", 0.001),
+        ([{"region": SOUTH}, {}], 1, "cluster", NORTH, 0.002),
+        ([{"region": SOUTH}, {}], 1, "cluster", None, None),
+        ([{"region": SOUTH}, {"region": "dc1/"}], 1, "cluster", NORTH, 0.002),
+        ([{"region": NORTH}, {"cluster": FSID}], 1, "cluster", NORTH, 0.002),
+        # The site names regions by a label cluster, and Ceph's targets have the fsid in it.
+        ([{"region": f"dc1/{FSID}"}, {"region": NORTH}], 2, "cluster", NORTH, 0.001),
+        ([{"region": FSID}, {"region": "other"}], 1, "region", None, 0.001),
+        ([{"region": "r1"}], 1, "region", "r1", 0.001),
+    ],
+)
+def test_osds_are_of_a_cluster_by_its_fsid_or_of_the_only_one_that_may_be_the_regions(
+    places: list[dict[str, str]], clusters: int, osd_label: str, region: str | None, osds: float | None
+) -> None:
+    pools = {(FSID, "volumes"): ("ssd",), ("other", "volumes"): ("hdd",)}
+    answers = {name: list[Series]() for name in congestion.questions(congestion.SeriesSelection(), osd_label)}
+    for number, place in enumerate(places, 1):
+        answers["osd_seconds"].append(Series({**place, "device_class": "ssd"}, number / 10))
+        answers["osd_requests"].append(Series({**place, "device_class": "ssd"}, 100.0))
+    figures = measured(answers, dict([*pools.items()][:clusters]), osd_label, region)
+    assert figures[FSID, "ssd"].osds == osds
+
+
 @pytest.mark.parametrize(("samples", "has_increase"), [(1.0, False), (2.0, True), (None, True)])
 def test_counters_that_are_scraped_once_in_a_window_tell_of_no_requests_and_not_that_there_are_none(
     samples: float | None, has_increase: bool
