@@ -60,7 +60,7 @@ class Site:
     docs_url: str = DOCS
     dashboards_url: str = GRAFANA
     ceph: str = ""
-    """Matchers for the targets of Ceph's mgr: ``job="ceph"``."""
+    """Matchers for the targets of Ceph's mgr, and of ``ceph-exporter``: ``job=~"ceph|ceph-exporter"``."""
     ceph_url: str = ""
     """Ceph's own dashboard; without it, no link to it."""
     rollout: str = "3d"

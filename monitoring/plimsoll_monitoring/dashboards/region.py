@@ -599,7 +599,7 @@ class RegionPanels:
         return PanelRow("Ceph", [each.no_value(shared.NO_CEPH) for each in (panel, health)])
 
     def cephfs(self) -> PanelRow:
-        """In the names of Ceph's mgr; each rank has a daemon."""
+        """In the names of Ceph's mgr and of ``ceph-exporter``; each rank has a daemon."""
         site, its = self.site, shared.ceph_series(self.its)
         of_daemon, of_cluster = site.in_region("cluster", "ceph_daemon"), site.in_region("cluster")
 
@@ -636,7 +636,7 @@ class RegionPanels:
                 size=THIRD,
             ),
         )
-        return PanelRow("CephFS", [each.no_value(shared.NO_CEPH) for each in panels])
+        return PanelRow("CephFS", [each.no_value(shared.NO_COUNTERS) for each in panels])
 
 
 def overdue_number(its: SiteNames) -> str:

@@ -32,6 +32,7 @@ EVENLY = "Averages between two passes: peaks in between are higher."
 AT_LIMIT = "Disks that used 95 % or more of a limit, on average between two passes."
 GIVEN = "The share of conclusive probe runs in which the guest got what its limits promise."
 NO_CEPH = "no data from Ceph's mgr"
+NO_COUNTERS = "no data from ceph-exporter, or from Ceph's mgr before Reef"
 _ALERT = ("volume_type", "source", "domain", "cluster", "uuid")
 
 
