@@ -152,12 +152,23 @@ def shown(needed):
 
 
 def alerts(answer):
-    """The result of a query for alerts as a sentence."""
+    """The result of a query for alerts as a sentence; without any, of why a part of them may be missing."""
     try:
-        series = [each["metric"] for each in answer["json"]["data"]["result"]]
+        content = answer["json"]
+        series = [each["metric"] for each in content["data"]["result"]]
     except (KeyError, TypeError):
         return f"query failed: {answer.get('msg', 'no answer')}"
-    return ", ".join(f"{each.get('alertname')} {each.get('instance', '')}".strip() for each in series)
+    # A pair of Prometheuses has each twice.
+    names = dict.fromkeys(f"{each.get('alertname')} {each.get('instance', '')}".strip() for each in series)
+    return ", ".join(names) or gaps(content)
+
+
+def gaps(content):
+    """What Thanos and Mimir warn of, and VictoriaMetrics marks: an answer from a part of the data proves nothing."""
+    causes = [str(each) for each in content.get("warnings") or [] if not str(each).startswith("PromQL info")]
+    if content.get("isPartial") is True:
+        causes.append("a storage node did not answer")
+    return f"the answer is incomplete: {causes[0][:200]}" if causes else ""
 
 
 class FilterModule:

@@ -258,6 +258,17 @@ def test_a_look_without_changes_goes_through_all_and_stops_only_at_its_end() -> 
         ({"msg": "Connection refused"}, "query failed: Connection refused"),
         ({}, "query failed: no answer"),
         ({"json": {"status": "error"}, "msg": "HTTP 400"}, "query failed: HTTP 400"),
+        ({"json": {"data": {"result": [{"metric": {"alertname": "A", "replica": name}} for name in "ab"]}}}, "A"),
+        ({"json": {"data": {"result": []}, "warnings": ["PromQL info: no counter"], "isPartial": False}}, ""),
+        ({"json": {"data": {"result": []}, "warnings": None}}, ""),
+        (
+            {"json": {"data": {"result": []}, "warnings": ["no store for rule-1"]}},
+            "the answer is incomplete: no store for rule-1",
+        ),
+        (
+            {"json": {"data": {"result": []}, "isPartial": True}},
+            "the answer is incomplete: a storage node did not answer",
+        ),
     ],
 )
 def test_an_alert_and_a_prometheus_that_cannot_be_asked_are_told_apart(answer: object, words: str) -> None:
