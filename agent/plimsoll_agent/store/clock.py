@@ -106,6 +106,11 @@ def uptime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def boot(now: datetime) -> datetime:
+    """When the node booted, by the same clock as ``now``."""
+    return now - timedelta(seconds=uptime())
+
+
 # --- the file
 
 

@@ -19,6 +19,7 @@ from plimsoll_agent.monitor import daemon_status, pass_summary_file, textfile
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import Level
+from plimsoll_agent.store import clock
 from plimsoll_agent.store.state import CorruptState, Given, State, StateError
 from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.terminal.problems import Line
@@ -90,7 +91,7 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> NodeS
 
     def probes() -> Probes:
         with history_of(settings, shown=True) as history:
-            return Probes.of(history, at, setup, last)
+            return Probes.of(history, at, setup, last, clock.boot(at))
 
     last = read("pass", lambda: _last_pass(state))
     approvals, approvals_unread = _approvals(state)

@@ -15,6 +15,7 @@ from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from plimsoll_agent.monitor.next_command import NodeSetup
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE
+from plimsoll_agent.store import clock
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen, replace
@@ -144,9 +145,19 @@ def _of_probes(history: History, last: LastPass | None, only: Only, now: datetim
             raise NoData(
                 f"guest {only.guest} is not chosen for probes here and has no results; see plimsoll probe list"
             )
-        last = None  # it has their number only
     starts = history.last_begun(now)
-    figures = figures_of_probes(latest, starts, postponements, targets, now, history.streak, setup, last)
+    figures = figures_of_probes(
+        latest,
+        starts,
+        postponements,
+        targets,
+        now,
+        history.streak,
+        setup,
+        last,
+        clock.boot(now),
+        of_all=only.guest is None,
+    )
     return Measurement(figures, _extent(latest, targets, now))
 
 

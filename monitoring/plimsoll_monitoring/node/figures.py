@@ -43,18 +43,24 @@ def figures_of_probes(
     streak: Callable[[ProbeResult], Streak | None] = lambda _: None,
     setup: NodeSetup | None = None,
     last: LastPass | None = None,
+    boot: datetime | None = None,
+    *,
+    of_all: bool = True,
 ) -> tuple[Figure, ...]:
     """The figures of ``probe``. ``latest`` are the newest results by guest, directory and job; ``starts`` is when
     the newest run of each guest (uuid) and directory began; ``streak`` finds since when a verdict has been the same,
-    and is called for a few results only.
+    and is called for a few results only. ``boot`` is the start of the node. Without ``of_all`` these are of one
+    guest, while ``last`` has the number of all guests to be probed, which is then unknown.
     """
     setup = setup or NodeSetup()
+    # Nothing is probed in a pause, and that has a figure of its own.
+    cases = () if last is not None and last.paused is not None else late(targets, starts, now, boot)
     results = [result for result in latest if counts(result, targets, now)]
     broken_results = [each for each in results if each.finding.verdict in BROKEN]
     failed_results = [each for each in results if each.finding.verdict is Verdict.FAILED]
     return (
-        _off(last, targets, now, setup),
-        _late(starts, postponements, targets, now, setup),
+        _off(last if of_all else None, targets, now, setup),
+        _late(cases, starts, postponements, now, setup),
         _of_results("probe_broken", broken_results, streak, setup),
         _of_results("probe_failed", failed_results, streak, setup),
     )
@@ -90,9 +96,9 @@ def _off(last: LastPass | None, targets: Sequence[ChosenTarget], now: datetime, 
 
 
 def _late(
+    cases: Sequence[Late],
     starts: Mapping[tuple[str, str], datetime],
     postponements: Iterable[Postponed],
-    targets: Sequence[ChosenTarget],
     now: datetime,
     setup: NodeSetup,
 ) -> Figure:
@@ -102,7 +108,6 @@ def _late(
         last = postponed_of.get(one.target.key)
         return f"; {postponed_words(last)}" if last is not None and last.at >= one.since else ""
 
-    cases = late(targets, starts, now)
     each = tuple(
         f"{_target_words(one.target)}  {_began_words(one.target, starts, now)}, due every"
         f" {durations.words(one.target.every)}{why(one)}"

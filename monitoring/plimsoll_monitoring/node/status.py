@@ -56,7 +56,12 @@ class Probes:
 
     @classmethod
     def of(
-        cls, history: History, now: datetime, setup: NodeSetup | None = None, last: LastPass | None = None
+        cls,
+        history: History,
+        now: datetime,
+        setup: NodeSetup | None = None,
+        last: LastPass | None = None,
+        boot: datetime | None = None,
     ) -> Probes:
         """Raises ``StateError``."""
         targets, latest, postponements = history.chosen_targets(), history.latest(), history.postponed()
@@ -65,7 +70,7 @@ class Probes:
             chosen=targets,
             results=[each for each in latest if counts(each, targets, now)],
             postponed=[each for each in postponements if _is_postponed(each, targets, starts)],
-            figures=figures_of_probes(latest, starts, postponements, targets, now, history.streak, setup, last),
+            figures=figures_of_probes(latest, starts, postponements, targets, now, history.streak, setup, last, boot),
         )
 
     @property

@@ -19,6 +19,8 @@ QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 WINDOW = "1d"
 _DUE_TWICE = 2
 _GUEST = ("uuid", "domain", "directory")
+_BOOT = "node_boot_time_seconds"
+"""node_exporter's."""
 _MOMENTS = ("probe_last", "probe_every", "probe_chosen", "probe_postponed")
 _BUCKETS = metrics.PROBE_LATENCY_SECONDS_BUCKET
 _RUNS = metrics.PROBE_RUNS_TOTAL
@@ -53,6 +55,7 @@ def probe_questions(matchers: str) -> dict[str, str]:
         "probe_chosen": each(metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS, matchers, *_GUEST),
         "probe_postponed": each(metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS, matchers, *_GUEST, "why"),
         "probe_verdicts": each(metrics.PROBE_VERDICT, matchers, *_GUEST, "probe", "verdict"),
+        "boot": each(_BOOT, matchers),
     }
 
 
@@ -98,10 +101,12 @@ class ProbeTarget:
     why: str | None
     verdicts: Mapping[str, str] = field(hash=False)
     """The newest verdict of each job."""
+    boot: float | None = None
+    """When its node started: what was missed while it was off is not made up for."""
 
     def late(self, now: float) -> bool:
         """Whether it was due twice and did not run."""
-        moments = [moment for moment in (self.last, self.chosen) if moment is not None]
+        moments = [moment for moment in (self.last, self.chosen, self.boot) if moment is not None]
         return self.every is not None and bool(moments) and now - max(moments) > _DUE_TWICE * self.every
 
     def count(self, *verdicts: str) -> int:
@@ -116,7 +121,7 @@ def probes(answers: Answers) -> tuple[ProbeTarget, ...]:
     verdicts: dict[_TargetKey, dict[str, str]] = defaultdict(dict)
     for series in answers["probe_verdicts"]:
         verdicts[_target_key(series)][label(series, "probe")] = label(series, "verdict")
-    keys = set(verdicts).union(*moments.values())
+    keys, boot = set(verdicts).union(*moments.values()), {key_of(each): each.value for each in answers["boot"]}
     return tuple(
         ProbeTarget(
             *key,
@@ -126,6 +131,7 @@ def probes(answers: Answers) -> tuple[ProbeTarget, ...]:
             postponed=moments["probe_postponed"].get(key),
             why=why.get(key),
             verdicts=verdicts.get(key, {}),
+            boot=boot.get(key[0]),
         )
         for key in sorted(keys)
     )

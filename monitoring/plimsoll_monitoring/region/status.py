@@ -303,7 +303,8 @@ def _nodes(
                 Figure(name="unknown", value=unknown.get((key,), zero)),
                 Figure(name="unreachable_guests", value=here["unreachable_guests"]),
                 Figure(name="at_limit", value=at_limit.get((key,))),
-                Figure(name="probe_late", value=sum(one.late(now) for one in of_node[key])),
+                # Nothing is probed in a pause, and that has a figure of its own.
+                Figure(name="probe_late", value=0 if here["paused"] else sum(one.late(now) for one in of_node[key])),
                 Figure(name="probe_broken", value=sum(one.count(*BROKEN) for one in of_node[key])),
                 Figure(name="probe_failed", value=sum(one.count(FAILED) for one in of_node[key])),
             )

@@ -414,6 +414,14 @@ def test_probes_of_a_guest_with_the_same_verdict_are_one_problem(here: Here) -> 
     assert sorted(jobs.split(", ")) == ["mixed", "read", "write"]
 
 
+def test_what_was_missed_while_the_node_was_off_is_not_overdue(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.passed(a_last_pass())
+    probe_due_twice_and_postponed(here)
+    assert (here.run(), "overdue" in here.out) == (3, True)
+    monkeypatch.setattr("plimsoll_agent.store.clock.uptime", lambda: 300.0)
+    assert (here.run(), "overdue" in here.out) == (0, False)
+
+
 def test_without_root_commands_begin_with_sudo(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     here.passed(replace(good(), braked="a1b2c3", braked_disks=3))
     monkeypatch.setattr("os.geteuid", lambda: 1000)

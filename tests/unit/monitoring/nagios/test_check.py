@@ -23,6 +23,7 @@ from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastCatalogue, LastDis
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.rules.model import Probing
+from plimsoll_agent.store import clock
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.nagios import check
@@ -315,7 +316,7 @@ def test_a_broken_promise_is_a_warning_with_its_guest_and_its_number(state: Stat
     assert run("probe").status == 0
 
 
-def test_a_probe_whose_timer_died_is_a_warning(state: State, run: Run) -> None:
+def test_a_probe_whose_timer_died_is_a_warning(state: State, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     target = PlannedTarget(
         Guest(uuid=GUEST, name="instance-0000002a", run="1"),
         "/srv",
@@ -327,6 +328,14 @@ def test_a_probe_whose_timer_died_is_a_warning(state: State, run: Run) -> None:
     ran = run("probe")
     assert ran.status == 1
     assert re.search("1 probe overdue since .*: instance-0000002a /srv; plimsoll probe timetable", ran.text)
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "uptime", lambda: 300.0)
+        assert run("probe").status == 0, "it was missed while the node was off"
+    pass_summary_file.save(state, recent(paused=because(Code.PAUSED, file="/etc/plimsoll/paused", why="racks")))
+    for words in (["probe"], ["probe", "--guest", GUEST]):
+        ran = run(*words)
+        assert ran.status == 0, "nothing is probed in a pause"
+    assert "probe_off" not in ran.figures, "it is of all guests"
 
 
 def test_guests_that_a_rule_chooses_and_nothing_probes_are_a_warning(state: State, run: Run) -> None:

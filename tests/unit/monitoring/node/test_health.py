@@ -328,6 +328,16 @@ def test_a_probe_is_late_once_it_was_due_twice() -> None:
     assert late.each == ("instance-00000001 /var/tmp  last begun 12 h 1 s ago, due every 6 h",)
 
 
+def test_a_pause_and_a_node_that_was_off_make_no_probe_late() -> None:
+    run, chosen = a_run(ago=9 * EVERY), (a_target(),)
+    assert probes(run, chosen=chosen, last=a_last_pass())["probe_late"].value == 1
+    paused = replace(a_last_pass(), paused=because(Code.PAUSED, file="/etc/plimsoll/paused", why="racks"))
+    assert probes(run, chosen=chosen, last=paused)["probe_late"].value == 0
+    assert probes(run, chosen=chosen, boot=NOON - EVERY)["probe_late"].value == 0
+    late = probes(run, chosen=chosen, boot=NOON - 3 * EVERY)["probe_late"]
+    assert sentence(late) == "1 probe overdue since 06:00 UTC: instance-00000001 /var/tmp"
+
+
 def test_one_that_was_never_run_is_late_by_when_it_was_chosen() -> None:
     since = NOON - 2 * EVERY
     assert probes(chosen=(a_target(since=since),))["probe_late"].value == 0

@@ -23,6 +23,8 @@ PROBED = ProbeTarget(("r1", "n1"), "u1", "i1", "/var/tmp", NOW - HOUR, 6 * HOUR,
         ({"last": None}, True),  # chosen long ago, and never probed
         ({"last": None, "chosen": NOW - HOUR}, False),  # chosen just now
         ({"last": NOW - 13 * HOUR, "chosen": NOW - HOUR}, False),  # chosen anew
+        ({"last": NOW - 13 * HOUR, "boot": NOW - HOUR}, False),  # missed while the node was off
+        ({"last": NOW - 14 * HOUR, "boot": NOW - 13 * HOUR}, True),
         ({"last": NOW - 13 * HOUR, "every": None}, False),  # nobody wants it any more
         ({"last": None, "chosen": None}, False),  # nobody knows since when
     ],

@@ -88,6 +88,14 @@ def test_each_ill_of_a_node_is_an_ill_of_the_region(told: Any, name: str, level:
     assert wrong(found) == {name: level}
 
 
+def test_probes_are_not_overdue_in_a_pause_nor_for_what_was_missed_while_the_node_was_off() -> None:
+    guest = {"uuid": "u1", "domain": "i1", "directory": "/srv"}
+    told = {"probe_last": [series(NOW - 30 * HOUR, **guest)], "probe_every": [series(6 * HOUR, **guest)]}
+    assert wrong(status(**told)) == {"probe_late": Level.WARNING}
+    assert wrong(status(**told, paused=[series(1)])) == {"paused": Level.WARNING}
+    assert wrong(status(**told, boot=[series(NOW - HOUR)])) == {}
+
+
 def test_several_versions_are_skew_and_no_problem() -> None:
     """A rollout takes weeks. What 0.1.0 calls otherwise is counted by its own name, and not judged."""
     both = [series(NOW - 60), series(NOW - 60, "n2")]

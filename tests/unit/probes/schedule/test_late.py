@@ -44,6 +44,13 @@ def test_a_guest_that_was_never_probed_is_late_from_when_it_was_chosen() -> None
     assert late([a_target(since=10 * HOUR)], {}, NOON) == (Late(a_target(since=10 * HOUR), None),)
 
 
+@pytest.mark.parametrize(("uptime", "is_late"), [(HOUR, False), (8 * HOUR, False), (9 * HOUR, True)])
+def test_what_was_missed_while_the_node_was_off_is_not_late(uptime: timedelta, is_late: bool) -> None:
+    boot = NOON - uptime
+    cases = late([a_target()], {(GUEST, "/var/tmp"): LONG_AGO}, NOON, boot)
+    assert [each.since for each in cases] == ([boot] if is_late else [])
+
+
 def test_a_probe_of_another_directory_makes_no_guest_punctual() -> None:
     assert len(late([a_target()], {(GUEST, "/srv"): NOON}, NOON)) == 1
 
