@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -47,13 +48,30 @@ class Report:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    if sys.stdout is None:  # closed from the start: else a file of the state would take its number
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # until the end
     if isinstance(sys.stdout, io.TextIOWrapper):  # Nagios may run it with any locale
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    options = options_of(argv)
-    report = _report(options, datetime.now(UTC))
-    sys.stdout.write(report.text)
+    try:
+        return _run(argv)
+    except OSError as error:  # a full file system, or a pipe that is closed: 1 would be WARNING
+        # Else Python tries again at exit, and ends with status 120.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stderr is not None:
+            sys.stderr.write(f"check_plimsoll: standard output: {error.strerror}\n")
+        return int(_UNKNOWN)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    """Raises ``OSError`` where standard output cannot be written."""
+    try:
+        report = _report(options_of(argv), datetime.now(UTC))
+        sys.stdout.write(report.text)
+        status = report.status
+    except SystemExit as stop:
+        status = int(stop.code or 0)
     sys.stdout.flush()
-    return report.status
+    return status
 
 
 def options_of(argv: Sequence[str] | None = None) -> argparse.Namespace:

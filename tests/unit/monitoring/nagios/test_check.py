@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -77,10 +78,7 @@ def state(tmp_path: Path) -> State:
 def run(state: State, capsys: pytest.CaptureFixture[str]) -> Run:
     def ran(*words: str) -> Ran:
         settings = ("--config-file", str(state.directory.parent / "plimsoll.conf"))
-        try:
-            status = check.main([*words, *settings] if words else [])
-        except SystemExit as ended:
-            status = ended.code if isinstance(ended.code, int) else 1
+        status = check.main([*words, *settings] if words else [])
         out, err = capsys.readouterr()
         assert err == ""  # Icinga takes it for output
         return Ran(status, out)
@@ -402,8 +400,7 @@ def test_neither_help_nor_a_wrong_command_line_is_ok_or_critical_to_nagios(run: 
 def test_a_check_that_does_not_exist_is_answered_with_those_that_do(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        check.main(words)
+    assert check.main(words) == 3
     assert capsys.readouterr().out == f"PLIMSOLL UNKNOWN - usage: {said}\n"
 
 
@@ -439,6 +436,25 @@ def test_a_disk_that_hangs_does_not_hold_the_check(run: Run, monkeypatch: pytest
     assert time.monotonic() - began < 5
     assert ran.status == 3
     assert "no answer from the files of plimsoll within 0.2 s" in ran.text
+
+
+@pytest.mark.parametrize("words", [("limits",), ("--help",), ("nope",)])
+def test_what_cannot_be_printed_is_unknown_in_one_line(
+    state: State, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """Python's own status of a traceback, 1, is WARNING; that of output that is lost at its end, 120, is none."""
+    pass_summary_file.save(state, recent(a_last_disk()))
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert check.main([*words, "--config-file", str(state.directory.parent / "plimsoll.conf")]) == 3
+    assert capsys.readouterr().err == "check_plimsoll: standard output: No space left on device\n"
+
+
+def test_without_a_standard_output_there_is_a_status(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    pass_summary_file.save(state, recent(a_last_disk()))
+    monkeypatch.setattr(sys, "stdout", None)
+    assert check.main(["limits", "--config-file", str(state.directory.parent / "plimsoll.conf")]) == 0
+    sys.stdout.close()
 
 
 # --- hostile names, and agreement
