@@ -16,6 +16,7 @@ from plimsoll_agent.errors import Rejected
 from plimsoll_agent.messages import explain
 from plimsoll_agent.messages.record import actual_lines, entry_line
 from plimsoll_agent.messages.sentences import state_reason, words
+from plimsoll_agent.model.clusters import Clusters
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
@@ -31,7 +32,7 @@ from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest
 from tests.unit.agent.passes.test_congestion import at, made
 from tests.unit.agent.passes.test_congestion import rules as congested
-from tests.unit.node import Node, a_volume, changes, guest, kinds, own_disk, set_by_hand, uuid_of
+from tests.unit.node import Node, a_volume, changes, codes, guest, kinds, own_disk, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
 from tests.unit.places import settings_in
 
@@ -627,6 +628,13 @@ def test_a_disk_gets_back_what_it_had_while_the_brake_stops_another(node: Daemon
 
 
 # --- beside others
+
+
+def test_a_disk_keeps_its_part_while_its_own_raise_waits_since_its_cluster_is_unknown(node: Daemon) -> None:
+    """Else its whole limit would be restored, and with it more than the ceiling."""
+    node.rules, node.ceph.known = rules(Limits(total_iops_sec=1400)), Clusters(())
+    assert codes(node.period()) == [Code.CLUSTER_UNKNOWN] * 2
+    assert node.iops() == [750, 750]
 
 
 def test_under_congestion_the_lower_of_both_counts(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.limit_writer import Writer
-from plimsoll_agent.reconcile.outcome import Kind, Mode, Result
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Result, Scope
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.rules.model import Match, Rule, Rules, UnderCongestion
 from plimsoll_agent.store import record_query
@@ -31,6 +31,7 @@ from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import domain_xml
 from tests.unit.agent.reconcile.test_groups import IN_A_GROUP
+from tests.unit.agent.reconcile.test_undo import Person as Undoing
 from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
 from tests.unit.places import settings_in
@@ -39,6 +40,7 @@ from tests.unit.values import NOON
 GOLD = Limits(total_iops_sec=3000, total_iops_sec_max=6000, total_iops_sec_max_length=1)
 LOWER = Limits(total_iops_sec=2190)
 FLOOR = Limits(total_iops_sec=100)
+SILVER = Limits(total_iops_sec=250)
 GROUP = Limits(total_iops_sec=1000, group_name="g")
 
 
@@ -381,11 +383,39 @@ def test_without_its_memory_the_record_tells_what_is_reduced(reduced: Node) -> N
     assert reduced.disk(1).actual == GOLD
 
 
+def test_a_reduced_disk_whose_definition_differs_is_reverted_and_stays_reduced(reduced: Node) -> None:
+    """libvirt would give it the definition's limits when the guest migrates."""
+    reduced.disk(1).defined = GOLD
+    (change,) = changes(reduced.run())
+    assert (change.cause, reduced.disk(1).actual, reduced.disk(1).defined) == (Code.CHANGED_OVER_QMP, LOWER, LOWER)
+    assert kinds(reduced.run()) == ["in-sync"]
+
+
 def test_an_external_change_while_reduced_is_one(reduced: Node) -> None:
     set_by_hand(reduced.disk(1), Limits(total_iops_sec=500))
     (change,) = changes(reduced.run())
     assert (change.cause, change.direction) == (Code.EXTERNAL_CHANGE, Direction.RAISE)
     assert reduced.disk(1).actual == LOWER
+
+
+@pytest.mark.parametrize(("raised", "after"), [((), SILVER), (("SLOW_OPS",), Limits(total_iops_sec=120))])
+def test_disks_that_congestion_reduces_and_the_undo_does_not_change_stay_reduced(
+    tmp_path: Path, raised: tuple[str, ...], after: Limits
+) -> None:
+    """Also where the cluster keeps the undo from its own raise."""
+    node = Node(tmp_path, guest(1, a_volume(1)), guest(2, a_volume(2)), rules=rules(SILVER))
+    node.run()
+    moment = node.now + timedelta(seconds=1)
+    node.rules = rules(Limits(total_iops_sec=240), revision="2")
+    node.run(scope=Scope(frozenset({uuid_of(1)})))
+    node.following = at(0.5)
+    node.run(scope=Scope(frozenset({uuid_of(1)})))
+    node.rules = rules(SILVER)
+    node.run(scope=Scope(frozenset({uuid_of(2)})))
+    assert [disk.actual for disk in node.disks()] == [Limits(total_iops_sec=120), Limits(total_iops_sec=125)]
+    node.ceph.raised = raised
+    Undoing(node).undo(moment)
+    assert [disk.actual for disk in node.disks()] == [after, Limits(total_iops_sec=125)]
 
 
 def test_a_pause_writes_nothing_and_observe_neither(reduced: Node) -> None:

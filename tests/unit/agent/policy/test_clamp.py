@@ -326,6 +326,10 @@ reads and writes whose sum is one too high become the total
     read 300, write 201 | total 500 | total 500
 reads alone are limited: they stay, and writes get what they leave; a total would give all of it to reads
     read 100 | total 500/900 | read 100, write 400
+so too where writes alone are limited
+    write 100 | total 500 | read 400, write 100
+reads alone are limited, and by just the ceiling: one total, since the 0 that they leave would not limit writes
+    read 500 | total 500 | total 500
 the burst of the one that is limited may rise by what the ceiling's burst leaves above it: 900 - 500
     read 100/2000 | total 500/900 | read 100/500, write 400
 writes alone are limited, and by more than the ceiling: one total
@@ -342,6 +346,8 @@ bases that fill a ceiling without bursts leave nothing for one
     read 100/500, write 200/400 | total 300 | read 100, write 200
 a direction without a burst gets none, and takes none of the room
     read 100/500, write 200 | total 350 | read 100/150, write 200
+a ceiling without a burst leaves the lengths of what fits under it
+    read 100/500/9, write 200 | total 350 | read 100/150/9, write 200
 a total is held by the lower of two ceilings: reads alone could use up all of it
     total 500/1000 | read 400, write 300 | total 300
 a burst of a total is held by each ceiling at any moment, whichever stands first

@@ -87,6 +87,7 @@ class Person:
                 holds=memory.holds,
                 brake=memory.brake,
                 acknowledged=memory.acknowledged,
+                following=node.following,
             ),
             hypervisor=node.hypervisor,
             sources=SOURCES,

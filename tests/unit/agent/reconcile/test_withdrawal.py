@@ -93,6 +93,13 @@ def test_only_a_node_of_the_stage_is_let_through(tmp_path: Path) -> None:
     assert stopped(other.run()) == (30, 100)
 
 
+def test_of_several_approvals_with_stages_the_one_of_the_rules_in_use_is_in_effect(tmp_path: Path) -> None:
+    node = a_node_of_the_stage(tmp_path)
+    whole, others = replace(APPROVAL, stages=None), (replace(APPROVAL, of=Of.SPECS), replace(APPROVAL, digest=CCC))
+    node.orders = Orders(approvals=(whole,), staged=(*others, APPROVAL)).on_node(5.0)
+    assert stage_in_effect(node.run().situation) == APPROVAL
+
+
 def test_a_node_whose_clock_has_passed_the_end_of_the_approval_defers_and_does_not_count_as_one_that_has_it(
     tmp_path: Path,
 ) -> None:
