@@ -53,11 +53,13 @@ MODULES: dict[str, tuple[str, ...]] = {
         "agent/passes/test_region",
         "agent/passes/test_catalogue",
     ),
+    "agent/plimsoll_agent/policy/clamp.py": ("agent/policy/test_clamp",),
     "agent/plimsoll_agent/policy/diff.py": ("agent/policy/test_diff",),
     "agent/plimsoll_agent/policy/decide.py": (
         "agent/policy/test_decide",
         "agent/reconcile/test_brake",
         "agent/reconcile/test_brake_later",
+        "agent/passes/test_ceilings",
         "agent/passes/test_holds",
         "agent/passes/test_orphaned",
         "agent/catalogue/test_orders",

@@ -347,7 +347,7 @@ def _under_shared(disk: Disk, situation: Situation, decision: Decision) -> Decis
 def _may_be_shared(answer: Desired | Unmanaged | Unknown) -> bool:
     if isinstance(answer, Desired):
         return not origin_of(answer.reason.code).aside
-    return isinstance(answer, Unmanaged) and answer.reason.code is Code.NO_LIMIT
+    return answer.reason.code is Code.NO_LIMIT
 
 
 def _shared(answer: Desired | Unmanaged | Unknown, ceiling: Limits, group: str, whose: Whose, rule: Rule) -> Answer:
@@ -476,7 +476,7 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
 
     A rule with ``manage: false`` takes precedence: then plimsoll does not write the disk's limits.
     """
-    if isinstance(decision.desired, Unmanaged) and decision.desired.reason.code is Code.RULE_UNMANAGES:
+    if decision.desired.reason.code is Code.RULE_UNMANAGES:
         return decision
     hold = situation.hold(disk)
     if hold is not None:
@@ -510,7 +510,7 @@ def limits_lost(disk: Disk, situation: Situation) -> Limits | None:
 def _taken_back(disk: Disk, situation: Situation, decision: Decision) -> Decision:
     """A rule that leaves a disk alone again takes back the first limits that it got since, as by a mistake."""
     answer, ours = decision.desired, decision.ours
-    if not isinstance(answer, Unmanaged) or answer.reason.code is not Code.RULE_UNMANAGES or ours is None:
+    if answer.reason.code is not Code.RULE_UNMANAGES or ours is None:
         return decision
     since, now = ours.taken_over, situation.now
     if since is None or not timedelta(0) <= now - since < _TAKEN_BACK_WITHIN or ours.applied != disk.actual:

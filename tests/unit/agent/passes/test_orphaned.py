@@ -24,7 +24,7 @@ from plimsoll_agent.util.frozen import replace
 from tests.unit import told
 from tests.unit.agent.passes.test_catalogue import ANYWHERE, LOST, Cloud, a_cloud, actual, id_of, settled
 from tests.unit.clouds import a_type, orders_for
-from tests.unit.node import Node, a_volume, codes, guest, kinds, uuid_of
+from tests.unit.node import Node, a_volume, codes, guest, kinds, set_by_hand, uuid_of
 
 RICH, POOR, OLD = Limits(total_iops_sec=3000), Limits(total_iops_sec=500), Limits(total_iops_sec=5000)
 UNLIMITED = Limits()
@@ -299,6 +299,20 @@ def test_what_is_undone_is_released_no_more(cloud: Cloud) -> None:
     )
     after = remembered_after(change, next(iter(node.memory.values())), node.now)
     assert (after.released, after.applied) == (None, RICH)
+
+
+def test_the_region_releases_neither_limits_of_others_nor_those_of_a_rule(cloud: Cloud, node: Node) -> None:
+    disassociate(cloud)
+    set_by_hand(node.disk(1), OLD)
+    memory = NodeStore(node.state, "tests").recall(node.now, read_only=False)
+    by_rule = {
+        key: replace(its, by_type=None, by_rules=("all",)) for key, its in memory.disks.items() if uuid_of(2) in key
+    }
+    node.state.save_memory(replace(memory, disks={**memory.disks, **by_rule}))
+    assert isinstance(node.catalogue, Catalogue)
+    node.orders = orders_for(node.catalogue, a_type("gold", None))
+    assert codes(node.run()) == [Code.NO_LIMIT, Code.ORPHANED]
+    assert actual(node) == [OLD, RICH]
 
 
 def test_the_region_releases_what_it_approved_of_by_volume_type(cloud: Cloud, node: Node) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from plimsoll_agent.credits.model import Credits
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.holds import Hold
@@ -21,6 +22,7 @@ from plimsoll_agent.policy.decide import (
     Source,
     Step,
     Unmanaged,
+    buckets_of,
     decide,
     no_opinion_of,
 )
@@ -147,6 +149,34 @@ def test_where_it_is_unknown_whether_a_bound_fits_all_is_unknown(bound: Rule) ->
     desired, _ = bounded(bound, ceiling("d", HIGH))
     assert isinstance(desired, Unknown)
     assert desired.reason.code is Code.CLUSTER_UNKNOWN
+
+
+SAVES = {
+    "guest_ceiling": (LOW, Limits(total_iops_sec=50)),
+    "credits": (Credits("total_iops_sec", 1000, 60_000), Credits("total_iops_sec", 500, 60_000)),
+}
+
+
+@pytest.mark.parametrize("word", SAVES)
+@pytest.mark.parametrize(
+    ("matches", "of"),
+    [((HERE, HERE), 0), ((ELSEWHERE, HERE), 1), ((ELSEWHERE, ELSEWHERE), None), ((SOMEWHERE, HERE), UNKNOWN)],
+)
+def test_a_shared_ceiling_and_credits_are_of_the_first_rule_that_matches(
+    word: str, matches: tuple[Match, Match], of: int | Unknown | None
+) -> None:
+    """Of no other too, and of none while it is unknown whether one before matches."""
+    each = zip("cd", matches, SAVES[word], strict=True)
+    rules = [Rule(name=name, match=match, **{word: value}) for name, match, value in each]  # type: ignore[arg-type]
+    desired, _ = bounded(*rules)
+    if isinstance(of, Unknown):
+        assert desired == Unknown(because(Code.CLUSTER_UNKNOWN, monitors=""))
+    else:
+        assert desired == (WANTS if of is None else bounded(replace(rules[of], match=HERE))[0])
+        assert (desired == WANTS) == (of is None)
+    shared = buckets_of(a_disk(), a_situation(Rules(rules=tuple(rules))))
+    names = ["cd"[of]] if word == "guest_ceiling" and isinstance(of, int) else []
+    assert [bucket.rule for bucket, _ in shared] == names
 
 
 @pytest.mark.parametrize("said", [UNMANAGED, UNKNOWN, SILENT])
