@@ -219,11 +219,38 @@ REPLICA_2 = {1: (0, 0, 0, 0, 0), 2: (0, 1, 0, 0, 0)}
          "its own disk, still", "its own disk", "its queue"],
 )  # fmt: skip
 def test_who_is_counted(events: list[tuple[float, str]], duration: float, counts: dict[int, tuple[int, ...]]) -> None:
+    assert counted(events, duration) == counts
+
+
+def counted(events: list[tuple[float, str]], duration: float) -> dict[int, tuple[int, ...]]:
     some = Counts()
     for each in requests(dump(*events, duration=duration), 1, "dump", LogClock()):
         some.add(each)
     names = ("primary", "replica", "locks", "waits", "unknown")
-    assert {osd: tuple(getattr(each, name) for name in names) for osd, each in some.osds.items()} == counts
+    return {osd: tuple(getattr(each, name) for name in names) for osd, each in some.osds.items()}
+
+
+@pytest.mark.parametrize(
+    ("wait", "counts"),
+    [
+        ("waiting for peered", WAITS),
+        ("waiting for readable", WAITS),
+        ("waiting for replay end", UNKNOWN),
+        ("waiting for missing object", UNKNOWN),
+        ("waiting for all missing", UNKNOWN),
+        ("waiting for clean to repair", UNKNOWN),
+        ("waiting for cache not full", UNKNOWN),
+        ("waiting_for_map not empty", UNKNOWN),
+        ("op must wait for map", UNKNOWN),
+        ("waiting_for_osdmap", UNKNOWN),
+        ("waiting for scrub", OWN),
+        ("waiting for flush", OWN),
+    ],
+)
+def test_a_delayed_request_waits_for_what_its_event_says(wait: str, counts: dict[int, tuple[int, ...]]) -> None:
+    """What ``mark_delayed`` is called with, and ``flag_point`` is ``delayed``."""
+    events = [(0.0, "queued_for_pg"), (0.1, "reached_pg"), (0.2, wait), (14.0, "reached_pg"), (15.0, "done")]
+    assert counted(events, 15.0) == counts
 
 
 def test_a_request_that_waits_for_leases_waits_for_others_and_a_ping_is_no_load_of_its_image() -> None:
