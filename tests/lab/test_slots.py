@@ -178,9 +178,10 @@ def test_twelve_nodes_never_probe_more_than_three_at_once_whatever_is_killed_or_
     probes = region.entries("probe")
     assert most_at_once(probes) == SLOTS
     turns = Counter(one.node for one in probes)
-    # Locks are not a queue: whose turn it is is chance, so some of twelve may well go without for half a minute. That
-    # fewer than half get one means that a node holds on to what it should give back.
-    assert len(turns) > NODES / 2, turns
+    # Locks are not a queue: whose turn it is is chance, so some of twelve may well go without for half a minute, and
+    # more of them on a busy machine, with its few turns. Fewer than that means that a node holds on to what it should
+    # give back.
+    assert len(turns) > min(NODES / 2, len(probes) / 3), turns
     for away in outages:
         assert [one for one in probes if away.begun + SLACK / 3 < one.began < away.over] == []
         # An etcd that was restarted has elected its leader first, and gives every lease its whole time again.
